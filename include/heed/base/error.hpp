@@ -1,0 +1,70 @@
+// heed::error and its codes: one code for each rule that a call can break.
+#pragma once
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "heed/base/config.hpp"
+
+namespace heed {
+
+/// The rule that a call broke; `errc{}` is `ok`.
+enum class errc : int {
+  ok = 0,
+  negative_extent,         ///< a view has an extent below zero
+  size_overflow,           ///< a view spans more bytes than 64-bit arithmetic holds
+  null_data,               ///< a view with elements has no data
+  wrong_rank,              ///< a view has a rank that its argument does not take
+  batch_size_mismatch,     ///< two operands disagree about batch_size
+  num_heads_mismatch,      ///< two operands disagree about num_heads or num_kv_heads
+  heads_not_divisible,     ///< num_heads is not a multiple of num_kv_heads
+  seq_len_mismatch,        ///< two operands disagree about seq_len_q or seq_len_kv
+  head_dim_mismatch,       ///< two operands disagree about head_dim_qk or head_dim_v
+  zero_head_dim,           ///< head_dim_qk or head_dim_v is zero
+  bad_scale,               ///< scale is NaN or infinite
+  wrong_element_type,      ///< lse holds another type than the accumulate type allows
+  mask_not_broadcastable,  ///< a mask does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]
+  lengths_wrong_count,     ///< a list of lengths has not one number for each batch item
+  lengths_out_of_range,    ///< a length lies outside its buffer, or key_start lies behind key
+  offsets_wrong_count,     ///< at_offset has not one number for each batch item
+  negative_threads,        ///< options.threads is below zero
+  output_overlaps_input,   ///< an output shares an element with an input
+  output_overlaps_output,  ///< two outputs share an element
+  output_overlaps_itself,  ///< two indices of one output name the same element
+  not_mergeable,           ///< merge_heads: no single stride steps over head and head_dim
+  unknown_isa,             ///< HEED_ISA names no level
+  unavailable_isa,         ///< HEED_ISA names a level that this processor does not have
+  bad_file,                ///< a file cannot be read or written, or does not hold what it should
+};
+
+/// What every function of heed throws: `what()` names the argument, its value, the rule and the fix.
+class error : public std::exception {
+ public:
+  error(errc code, std::string text) : code_(code), text_(std::move(text)) {}
+  [[nodiscard]] errc code() const noexcept { return code_; }
+  [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  errc code_;
+  std::string text_;
+};
+
+inline namespace HEED_ABI {
+namespace detail {
+
+/// Throws; where exceptions are off it prints the text and traps (call `validate` first there).
+[[noreturn, gnu::cold, gnu::noinline]] inline void raise(errc code, std::string text) {
+#if HEED_EXCEPTIONS
+  throw error(code, std::move(text));
+#else
+  std::fprintf(stderr, "%s\n", text.c_str());
+  (void)code;
+  __builtin_trap();
+#endif
+}
+
+}  // namespace detail
+}  // namespace HEED_ABI
+}  // namespace heed

@@ -1,0 +1,37 @@
+// The 64-bit index type and its arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/base/config.hpp"
+
+namespace heed {
+
+/// The type of every extent, stride, position and length.
+using index_t = std::int64_t;
+
+namespace detail {
+
+[[nodiscard]] HEED_FN constexpr index_t lesser(index_t a, index_t b) noexcept { return a < b ? a : b; }
+[[nodiscard]] HEED_FN constexpr index_t greater(index_t a, index_t b) noexcept { return a > b ? a : b; }
+
+/// a / b rounded up, for a >= 0 and b > 0.
+[[nodiscard]] HEED_FN constexpr index_t ceil_div(index_t a, index_t b) noexcept { return a / b + (a % b != 0); }
+
+/// |a|; the one value without an absolute becomes the largest.
+[[nodiscard]] HEED_FN constexpr index_t magnitude(index_t a) noexcept {
+  return a == INT64_MIN ? INT64_MAX : (a < 0 ? -a : a);
+}
+
+/// a * b and a + b; where 64 bits do not hold the result they return the largest value and later checks refuse it.
+[[nodiscard]] HEED_FN constexpr index_t saturating_mul(index_t a, index_t b) noexcept {
+  index_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+[[nodiscard]] HEED_FN constexpr index_t saturating_add(index_t a, index_t b) noexcept {
+  index_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+}  // namespace detail
+}  // namespace heed
