@@ -1,0 +1,58 @@
+// `first & second`: both masks apply.
+#pragma once
+
+#include "heed/mask/mask.hpp"
+
+namespace heed {
+
+/// Two rules joined: a score is visible iff both allow it. `&` nests, so any number may be joined.
+template <rule_type First, rule_type Second>
+struct both {
+  First first;
+  Second second;
+
+  [[nodiscard]] HEED_FN constexpr bool allows(position const& at) const noexcept {
+    return first.allows(at) && second.allows(at);
+  }
+
+  [[nodiscard]] HEED_FN constexpr cover covers(block const& area) const noexcept {
+    const cover one = first.covers(area);
+    if (one == cover::none) return cover::none;
+    const cover other = second.covers(area);
+    return one == cover::full || other == cover::none ? other : cover::partial;
+  }
+
+  [[nodiscard]] HEED_FN constexpr key_range visible_keys(block const& area) const noexcept {
+    block narrowed = area;
+    const key_range range = detail::visible_keys(first, area);
+    narrowed.key_begin = range.begin;
+    narrowed.key_end = detail::greater(range.begin, range.end);
+    return detail::visible_keys(second, narrowed);
+  }
+
+  HEED_FN constexpr void narrow(index_t batch, sequence& seq) const noexcept {
+    detail::narrow(first, batch, seq);
+    detail::narrow(second, batch, seq);
+  }
+};
+
+template <rule_type First, rule_type Second>
+[[nodiscard]] constexpr both<First, Second> operator&(First const& first, Second const& second) noexcept {
+  return {first, second};
+}
+
+namespace detail {
+
+/// Calls `visit` with every rule that `&` has joined, in the order written.
+template <class Rule, class Visitor>
+constexpr void for_each_rule(Rule const& rule, Visitor const& visit) {
+  visit(rule);
+}
+template <class First, class Second, class Visitor>
+constexpr void for_each_rule(both<First, Second> const& joined, Visitor const& visit) {
+  for_each_rule(joined.first, visit);
+  for_each_rule(joined.second, visit);
+}
+
+}  // namespace detail
+}  // namespace heed

@@ -1,0 +1,27 @@
+// lengths: padded batches. What lies outside is never read.
+#pragma once
+
+#include "heed/base/list.hpp"
+#include "heed/mask/mask.hpp"
+
+namespace heed {
+
+/// Visible keys are [key_start, key), both counted from the start of the buffer; rows past `query` are empty (out = 0,
+/// lse = -inf). Each list has one index_t per batch item and must outlive the call; an empty one means the whole
+/// buffer. Two `lengths` intersect. off is worked out from the true lengths. NaN outside the lengths changes nothing.
+struct lengths {
+  list<index_t> query{};
+  list<index_t> key{};
+  list<index_t> key_start{};
+
+  // Shorter sequences say it all: within them every score is visible.
+  [[nodiscard]] HEED_FN constexpr cover covers(block const&) const noexcept { return cover::full; }
+  [[nodiscard]] HEED_FN constexpr bool allows(position const&) const noexcept { return true; }
+  HEED_FN constexpr void narrow(index_t batch, sequence& seq) const noexcept {
+    if (!query.empty()) seq.query_len = detail::lesser(seq.query_len, query[batch]);
+    if (!key.empty()) seq.key_end = detail::lesser(seq.key_end, key[batch]);
+    if (!key_start.empty()) seq.key_begin = detail::greater(seq.key_begin, key_start[batch]);
+  }
+};
+
+}  // namespace heed

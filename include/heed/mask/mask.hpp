@@ -1,0 +1,63 @@
+// What a mask is: a type that answers for blocks first and for elements second.
+#pragma once
+
+#include <concepts>
+
+#include "heed/view/sequence.hpp"
+
+namespace heed {
+
+/// One score: plain row numbers of the buffers, and `off` of the sequence (row i stands at key position i + offset).
+struct position {
+  index_t batch, head, query, key, offset;
+};
+
+/// A rectangle of scores: rows [query_begin, query_end) and keys [key_begin, key_end) of one head.
+struct block {
+  index_t batch, head, query_begin, query_end, key_begin, key_end, offset;
+};
+
+/// How much of a block a mask leaves visible. `partial` is always a right answer; the others must be exact.
+enum class cover : unsigned char { none, partial, full };
+
+/// Keys [begin, end).
+struct key_range {
+  index_t begin, end;
+};
+
+/// A mask says what of a block is visible, and whether one score is.
+template <class M>
+concept mask_type = requires(M const& mask, block const& area, position const& at) {
+  { mask.covers(area) } -> std::same_as<cover>;
+  { mask.allows(at) } -> std::same_as<bool>;
+};
+
+/// What may stand where a call takes a rule.
+template <class R>
+concept rule_type = mask_type<R>;
+
+/// Nothing is hidden.
+struct no_mask {
+  [[nodiscard]] HEED_FN constexpr cover covers(block const&) const noexcept { return cover::full; }
+  [[nodiscard]] HEED_FN constexpr bool allows(position const&) const noexcept { return true; }
+};
+
+namespace detail {
+
+// A mask may know more: keys outside of which a block is certainly hidden, and shorter sequences.
+template <class M>
+[[nodiscard]] HEED_FN constexpr key_range visible_keys(M const& mask, block const& area) noexcept {
+  if constexpr (requires { mask.visible_keys(area); }) {
+    return mask.visible_keys(area);
+  } else {
+    return {area.key_begin, area.key_end};
+  }
+}
+
+template <class M>
+HEED_FN constexpr void narrow(M const& mask, index_t batch, sequence& seq) noexcept {
+  if constexpr (requires { mask.narrow(batch, seq); }) mask.narrow(batch, seq);
+}
+
+}  // namespace detail
+}  // namespace heed
