@@ -51,8 +51,8 @@ class error : public std::exception {
   std::string text_;
 };
 
-inline namespace HEED_ABI {
 namespace detail {
+inline namespace HEED_ABI {
 
 /// Throws; where exceptions are off it prints the text and traps (call `validate` first there).
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(errc code, std::string text) {
@@ -65,6 +65,6 @@ namespace detail {
 #endif
 }
 
-}  // namespace detail
 }  // namespace HEED_ABI
+}  // namespace detail
 }  // namespace heed

@@ -17,6 +17,7 @@ template <bool Keep>
 class dense_mask {
  public:
   template <class M>
+    requires(!std::is_same_v<std::remove_cvref_t<M>, dense_mask>)
   explicit dense_mask(M&& mask) noexcept {
     using mask_type = std::remove_cvref_t<M>;
     static_assert(
