@@ -1,0 +1,48 @@
+// operand: one argument of a call with its types erased and its axes brought to [batch, head, row, column].
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "heed/base/element.hpp"
+#include "heed/view/tensor.hpp"
+
+namespace heed::detail {
+
+/// Rank 4 is [B, H, S, D], rank 3 [B, 1, S, D], rank 2 [1, 1, S, D]; an axis of extent 1 or less has stride 0.
+struct operand {
+  void* data = nullptr;  // of inputs only read
+  element_kind kind = element_kind::none;
+  int rank = 0;  // as the caller gave it; 0: not given
+  index_t extents[4] = {1, 1, 1, 1};
+  index_t strides[4] = {0, 0, 0, 0};
+
+  [[nodiscard]] bool given() const noexcept { return rank != 0; }
+  [[nodiscard]] bool empty() const noexcept {
+    return extents[0] <= 0 || extents[1] <= 0 || extents[2] <= 0 || extents[3] <= 0;
+  }
+  /// The address of [batch, head, row, 0].
+  [[nodiscard]] void* row(index_t batch, index_t head, index_t row) const noexcept {
+    return static_cast<char*>(data) + (batch * strides[0] + head * strides[1] + row * strides[2]) * element_size(kind);
+  }
+};
+
+template <class T, std::size_t R>
+[[nodiscard]] operand operand_of(tensor_view<T, R> const& view, bool has_columns = true) noexcept {
+  operand result;
+  result.data = const_cast<void*>(static_cast<void const*>(view.data()));
+  result.kind = element_kind_of<std::remove_const_t<T>>;
+  result.rank = static_cast<int>(R);
+  // Which of [batch, head, row, column] the view's axes are: from the right, a lone leading axis being the batch.
+  const std::size_t end = has_columns ? 4 : 3;
+  for (std::size_t axis = 0; axis < R; ++axis) {
+    const std::size_t from_right = R - 1 - axis;
+    std::size_t place = end >= 1 + from_right ? end - 1 - from_right : 0;
+    if (axis == 0 && R == end - 1) place = 0;
+    result.extents[place] = view.extent(axis);
+    result.strides[place] = view.extent(axis) <= 1 ? 0 : view.stride(axis);
+  }
+  return result;
+}
+
+}  // namespace heed::detail

@@ -1,0 +1,24 @@
+// attention_options: the scalars of a call.
+#pragma once
+
+#include <optional>
+
+#include "heed/view/sequence.hpp"
+
+namespace heed {
+
+/// Written as a braced list: `{.scale = 0.125, .threads = 1}`.
+struct attention_options {
+  /// Factor on q.k before anything else; absent: 1 / sqrt(head_dim_qk). Zero and negative are legal, NaN and Inf are
+  /// not.
+  std::optional<double> scale{};
+  /// Where the query block sits on the key axis, for every positional rule.
+  heed::anchor anchor = bottom_right;
+  /// Keep probabilities in the accumulate type even where a faster path may round them to bfloat16. No path does today.
+  bool precise = false;
+  /// 0: as many as the affinity mask allows and the work repays; 1: this thread only; n: at most n. Never changes a
+  /// bit.
+  int threads = 0;
+};
+
+}  // namespace heed

@@ -1,0 +1,81 @@
+// into(out).lse(l).weights(w): what a call writes, and where.
+#pragma once
+
+#include <type_traits>
+
+#include "heed/view/operand.hpp"
+
+namespace heed {
+
+/// The outputs of one call, made by `into`. Holds views only: the memory must outlive the call.
+class outputs {
+ public:
+  /// out: in the element type of the caller's choice, the rank of query. An empty row is 0.
+  template <class T, std::size_t R>
+  explicit outputs(tensor_view<T, R> const& out) noexcept : out_(detail::operand_of(out)) {
+    static_assert(!std::is_const_v<T>,
+                  "heed::into: out is a view of const elements and cannot be written; pass a tensor_view<T, R> of "
+                  "non-const T, or a non-const tensor");
+    static_assert(floating_element<T>, "heed::into: out must hold half, bfloat16, float or double");
+  }
+
+  /// lse: [B, H, S], [B, S] or [S], one axis less than out; natural logarithm of the sum of exp of the final logits;
+  /// -inf for an empty row. float, or double where query is double.
+  template <class L>
+  [[nodiscard]] outputs lse(L&& view) const noexcept {
+    return with(&outputs::lse_, detail::operand_of(writable(view), false));
+  }
+
+  /// weights: [B, H, Sq, Skv], the probabilities, any float type, rounded once; 0 for what is hidden and in empty rows.
+  /// Written tile by tile; costs one more pass over the scores.
+  template <class W>
+  [[nodiscard]] outputs weights(W&& view) const noexcept {
+    return with(&outputs::weights_, detail::operand_of(writable(view)));
+  }
+
+  [[nodiscard]] detail::operand const& out_operand() const noexcept { return out_; }
+  [[nodiscard]] detail::operand const& lse_operand() const noexcept { return lse_; }
+  [[nodiscard]] detail::operand const& weights_operand() const noexcept { return weights_; }
+
+  /// A view of a tensor or view that may be written; misuse stops here with its reason.
+  template <class X>
+  [[nodiscard]] static auto writable(X&& given) noexcept {
+    using type = std::remove_cvref_t<X>;
+    static_assert(
+        detail::tensor_like<X>,
+        "heed: an output must be a heed::tensor or a heed::tensor_view; wrap other memory in heed::tensor_view "
+        "(for Eigen: heed::as_view)");
+    if constexpr (detail::is_tensor<type>) {
+      static_assert(!std::is_const_v<std::remove_reference_t<X>>,
+                    "heed: an output is a const tensor and cannot be written; pass a non-const one");
+      return given.view();
+    } else {
+      static_assert(!std::is_const_v<typename type::element_type>,
+                    "heed: an output is a view of const elements and cannot be written; pass a view of non-const ones");
+      static_assert(floating_element<typename type::value_type>,
+                    "heed: an output must hold half, bfloat16, float or double");
+      return given;
+    }
+  }
+
+ private:
+  [[nodiscard]] outputs with(detail::operand outputs::*member, detail::operand const& value) const noexcept {
+    outputs result = *this;
+    result.*member = value;
+    return result;
+  }
+
+  detail::operand out_;
+  detail::operand lse_;
+  detail::operand weights_;
+};
+
+/// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`.
+template <class O>
+[[nodiscard]] outputs into(O&& out) noexcept {
+  static_assert(std::is_lvalue_reference_v<O> || !detail::is_tensor<std::remove_cvref_t<O>>,
+                "heed::into: a temporary tensor would be gone with its result; give it a name first");
+  return outputs(outputs::writable(out));
+}
+
+}  // namespace heed
