@@ -99,3 +99,10 @@
 #else
 #define HEED_EXCEPTIONS 0
 #endif
+
+// GCC 12 for aarch64 defines __FLT16_MAX__ although its C++ has no _Float16 yet.
+#if defined(__FLT16_MAX__) && (defined(__x86_64__) || defined(__clang__) || __GNUC__ >= 13)
+#define HEED_NATIVE_FLOAT16 1
+#else
+#define HEED_NATIVE_FLOAT16 0
+#endif

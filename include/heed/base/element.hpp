@@ -130,7 +130,7 @@ template <>
 inline constexpr element_kind element_kind_of<double> = element_kind::float64;
 template <>
 inline constexpr element_kind element_kind_of<bool> = element_kind::boolean;
-#if defined(__FLT16_MAX__)
+#if HEED_NATIVE_FLOAT16
 __extension__ typedef _Float16 native_float16;  // std::float16_t is this type where it exists
 template <>
 inline constexpr element_kind element_kind_of<native_float16> = element_kind::float16;
