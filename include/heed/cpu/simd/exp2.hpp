@@ -1,0 +1,79 @@
+// 2^x for x <= 0, the one exponential of the kernels.
+#pragma once
+
+#include "heed/cpu/simd/vector.hpp"
+
+namespace heed::detail {
+
+// Polynomials p(f) = 2^f with p(0) exactly 1, minimax in relative error (own Remez runs).
+template <class T>
+struct exp2_polynomial;
+template <>
+struct exp2_polynomial<float> {  // f in [-1/2, 1/2], 2.0e-9
+  static constexpr int degree = 6;
+  static constexpr float terms[] = {1.0f,           0.69314720286f, 0.24022647914f, 0.055503324712f,
+                                    0.00961843736f, 0.00133988744f, 0.00015353362f};
+};
+template <>
+struct exp2_polynomial<double> {  // f in [-1/2, 1/2], 3.4e-18
+  static constexpr int degree = 11;
+  static constexpr double terms[] = {1.0,
+                                     0.6931471805599453258,
+                                     0.2402265069591013126,
+                                     0.05550410866482008323,
+                                     0.00961812910759412009,
+                                     0.001333355814677462052,
+                                     0.0001540353045711209086,
+                                     0.00001525273349312748935,
+                                     1.3215435282308488e-6,
+                                     1.017819957184213797e-7,
+                                     7.073783248503133299e-9,
+                                     4.434771298200376708e-10};
+};
+struct exp2_floor_polynomial {  // f in [0, 1), 2.0e-9
+  static constexpr int degree = 6;
+  static constexpr float terms[] = {1.0f,           0.69314704444f, 0.24022930555f, 0.055485280620f,
+                                    0.00967545157f, 0.00124678465f, 0.00021612915f};
+};
+
+template <class Polynomial, class Vector>
+HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
+  Vector sum = Polynomial::terms[Polynomial::degree - 1] + Polynomial::terms[Polynomial::degree] * at;
+  HEED_UNROLL
+  for (int term = Polynomial::degree - 2; term >= 0; --term) sum = Polynomial::terms[term] + sum * at;
+  to = sum;
+}
+
+/// 2^x for x <= 0 or NaN: within 1.2 ulp (float) and 1.1 ulp (double); exactly 1 at 0; exactly 0 at -inf and below the
+/// normal range; NaN for NaN. Needs round to nearest.
+template <class Simd>
+HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& exponent) noexcept {
+  using T = typename Simd::scalar;
+  using vector = typename Simd::vector;
+  using integers = typename Simd::integers;
+#if defined(__x86_64__) && !defined(__clang__)
+  if constexpr (Simd::bytes == 64 && sizeof(T) == 4) {
+    // One instruction for the fraction, one for the power; both take -inf and NaN as they should.
+    vector fraction, power;
+    asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
+    horner<exp2_floor_polynomial>(power, fraction);
+    asm("vscalefps %2, %1, %0" : "=v"(to) : "v"(power), "v"(exponent));
+    return;
+  }
+#endif
+  // Adding `magic` leaves the rounded exponent, already biased, in the low bits of the sum. Clamped so that the smallest
+  // one gives the bits of +0: what underflows, and -inf, becomes exactly 0. The power of two is multiplied in rather than
+  // added to the exponent bits: a NaN then stays one.
+  constexpr T bias = sizeof(T) == 4 ? T(127) : T(1023);
+  constexpr T magic = (sizeof(T) == 4 ? T(12582912) : T(6755399441055744)) + bias;
+  const vector least = vector{} - bias;
+  vector clamped, power;
+  Simd::max(clamped, least, exponent);
+  const vector sum = clamped + magic;
+  const vector fraction = clamped - (sum - magic);
+  horner<exp2_polynomial<T>>(power, fraction);
+  const integers scale = reinterpret_cast<integers const&>(sum) << (sizeof(T) == 4 ? 23 : 52);
+  to = power * reinterpret_cast<vector const&>(scale);
+}
+
+}  // namespace heed::detail

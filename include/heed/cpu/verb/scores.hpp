@@ -1,0 +1,75 @@
+// scores: S^T = K Q^T for one block of keys and one tile of queries.
+#pragma once
+
+#include "heed/base/index.hpp"
+#include "heed/cpu/simd/vector.hpp"
+
+namespace heed::detail {
+
+// `Rows` keys at once against `Vectors` vectors of queries, all accumulators in registers. Each score is one chain of
+// multiply-adds over head_dim, whatever the tile it stands in.
+template <class Simd, int Rows, int Vectors>
+HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes]
+                          typename Simd::scalar const* key,    // [Rows, key_stride]
+                          index_t key_stride, index_t head_dim,
+                          typename Simd::scalar* scores,       // [Rows, lanes]
+                          typename Simd::vector (&highest)[Vectors]) noexcept {
+  using vector = typename Simd::vector;
+  constexpr int lanes = Vectors * Simd::lanes;
+  vector sum[Rows][Vectors];
+  HEED_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    HEED_UNROLL
+    for (int v = 0; v < Vectors; ++v) sum[row][v] = vector{};
+  }
+  HEED_UNROLL_4
+  for (index_t dim = 0; dim < head_dim; ++dim) {
+    vector at[Vectors];
+    HEED_UNROLL
+    for (int v = 0; v < Vectors; ++v) Simd::load(at[v], query + dim * lanes + v * Simd::lanes);
+    HEED_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      vector factor;
+      Simd::splat(factor, key + row * key_stride + dim);
+      HEED_UNROLL
+      for (int v = 0; v < Vectors; ++v) sum[row][v] += factor * at[v];
+    }
+  }
+  HEED_UNROLL
+  for (int v = 0; v < Vectors; ++v) {
+    HEED_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      Simd::store(scores + row * lanes + v * Simd::lanes, sum[row][v]);
+      Simd::max(highest[v], sum[row][v], highest[v]);
+    }
+  }
+}
+
+/// Writes scores [keys, lanes] and block_max = max(row_max, the block's scores).
+template <class Simd, int Rows, int Vectors>
+HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
+                      index_t keys, index_t head_dim, typename Simd::scalar* scores,
+                      typename Simd::scalar const* row_max, typename Simd::scalar* block_max) noexcept {
+  constexpr int lanes = Vectors * Simd::lanes;
+  typename Simd::vector highest[Vectors];
+  HEED_UNROLL
+  for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
+  index_t done = 0;
+  for (; done + Rows <= keys; done += Rows) {
+    score_rows<Simd, Rows, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes,
+                                    highest);
+  }
+  if (done < keys && keys >= Rows) {  // the last rows once more, together with those before them: same values
+    done = keys - Rows;
+    score_rows<Simd, Rows, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes,
+                                    highest);
+    done = keys;
+  }
+  for (; done < keys; ++done) {
+    score_rows<Simd, 1, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes, highest);
+  }
+  HEED_UNROLL
+  for (int v = 0; v < Vectors; ++v) Simd::store(block_max + v * Simd::lanes, highest[v]);
+}
+
+}  // namespace heed::detail

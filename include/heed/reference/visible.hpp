@@ -1,0 +1,85 @@
+// Which scores a rule leaves visible, read from the masks' public data: the reference never asks the masks the
+// questions that a kernel asks them, so that a wrong answer there cannot hide here.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "heed/mask/causal.hpp"
+#include "heed/mask/combine.hpp"
+#include "heed/mask/dense.hpp"
+#include "heed/mask/lengths.hpp"
+#include "heed/mask/mask.hpp"
+#include "heed/view/options.hpp"
+
+namespace heed::reference {
+namespace detail {
+
+template <class Rule>
+inline constexpr bool is_joined = false;
+template <class First, class Second>
+inline constexpr bool is_joined<both<First, Second>> = true;
+template <class Rule>
+inline constexpr bool is_unknown = true;
+
+}  // namespace detail
+
+inline namespace HEED_ABI {
+
+/// The rows and keys of one batch item that exist at all, and the position of row 0 on the key axis.
+struct limits {
+  index_t query_len, key_begin, key_end, offset;
+};
+
+/// Cuts `found` down to the lengths that `rule` holds, one pair of numbers after the other.
+template <class Rule>
+void apply_lengths(Rule const& rule, index_t batch, limits& found) {
+  if constexpr (detail::is_joined<Rule>) {
+    apply_lengths(rule.first, batch, found);
+    apply_lengths(rule.second, batch, found);
+  } else if constexpr (std::is_same_v<Rule, lengths>) {
+    if (rule.query.size() > 0 && rule.query[batch] < found.query_len) found.query_len = rule.query[batch];
+    if (rule.key.size() > 0 && rule.key[batch] < found.key_end) found.key_end = rule.key[batch];
+    if (rule.key_start.size() > 0 && rule.key_start[batch] > found.key_begin) found.key_begin = rule.key_start[batch];
+  }
+}
+
+/// What exists of batch item `batch`. Positions count from the start of the buffers, left padding or not.
+template <class Rule>
+[[nodiscard]] limits limits_of(Rule const& rule, anchor const& where, index_t batch, index_t rows, index_t keys) {
+  limits found{rows, 0, keys, 0};
+  apply_lengths(rule, batch, found);
+  switch (where.kind()) {
+    case anchor::rule::bottom_right: found.offset = found.key_end - found.query_len; break;
+    case anchor::rule::top_left: found.offset = 0; break;
+    default: found.offset = where.offset(batch, 0, 0); break;  // as the caller gave it
+  }
+  return found;
+}
+
+/// Whether one score is visible as far as `rule` decides it (lengths are decided by `limits`).
+template <class Rule>
+[[nodiscard]] bool is_visible(Rule const& rule, position const& at) {
+  if constexpr (detail::is_joined<Rule>) {
+    return is_visible(rule.first, at) && is_visible(rule.second, at);
+  } else if constexpr (std::is_same_v<Rule, no_mask> || std::is_same_v<Rule, lengths>) {
+    return true;
+  } else if constexpr (std::is_same_v<Rule, causal>) {
+    const index_t ahead = at.key - at.query;  // key <= query + offset, without a sum that could overflow
+    return ahead <= at.offset;
+  } else if constexpr (std::is_same_v<Rule, keep_mask> || std::is_same_v<Rule, drop_mask>) {
+    const index_t indices[4] = {at.batch, at.head, at.query, at.key};
+    index_t element = 0;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      if (rule.extent(axis) != 1) element += indices[axis] * rule.stride(axis);
+    }
+    const bool is_set = static_cast<unsigned char const*>(rule.data())[element] != 0;
+    return std::is_same_v<Rule, keep_mask> ? is_set : !is_set;
+  } else {
+    static_assert(!detail::is_unknown<Rule>, "heed::reference: this rule is not one that the reference knows");
+    return false;
+  }
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::reference
