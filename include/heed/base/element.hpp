@@ -116,10 +116,10 @@ struct bfloat16 {
 static_assert(sizeof(half) == 2 && sizeof(bfloat16) == 2);
 
 /// The kind of an element type; `none` for every other type. A header that brings types of its own specialises it.
-template <class T>
+template <class Element>
 inline constexpr element_kind element_kind_of = element_kind::none;
-template <class T>
-inline constexpr element_kind element_kind_of<T const> = element_kind_of<T>;
+template <class Element>
+inline constexpr element_kind element_kind_of<Element const> = element_kind_of<Element>;
 template <>
 inline constexpr element_kind element_kind_of<half> = element_kind::float16;
 template <>
@@ -141,9 +141,9 @@ inline constexpr element_kind element_kind_of<decltype(0.0bf16)> = element_kind:
 #endif
 
 /// An element of query, key, value and out.
-template <class T>
-concept floating_element = element_kind_of<T>
-!= element_kind::none&& element_kind_of<T> != element_kind::boolean;
+template <class Element>
+concept floating_element = element_kind_of<Element>
+!= element_kind::none&& element_kind_of<Element> != element_kind::boolean;
 
 namespace detail {
 

@@ -16,19 +16,18 @@ namespace heed {
 template <bool Keep>
 class dense_mask {
  public:
-  template <class M>
-    requires(!std::is_same_v<std::remove_cvref_t<M>, dense_mask>)
-  explicit dense_mask(M&& mask) noexcept {
-    using mask_type = std::remove_cvref_t<M>;
+  template <class Mask>
+  requires(!std::is_same_v<std::remove_cvref_t<Mask>, dense_mask>) explicit dense_mask(Mask&& mask) noexcept {
+    using mask_type = std::remove_cvref_t<Mask>;
     static_assert(
-        detail::tensor_like<M>,
+        detail::tensor_like<Mask>,
         "heed::keep_mask / heed::drop_mask: the argument must be a heed::tensor or heed::tensor_view of bool; "
         "wrap your memory in heed::tensor_view<bool const, R>(data, {extents})");
-    if constexpr (detail::tensor_like<M>) {
+    if constexpr (detail::tensor_like<Mask>) {
       static_assert(std::is_same_v<typename mask_type::value_type, bool>,
                     "heed::keep_mask / heed::drop_mask: the mask must be of bool (keep_mask: true = attend, drop_mask: "
                     "true = hidden); numbers are never read as true or false: compare them first, for instance x != 0");
-      static_assert(std::is_lvalue_reference_v<M> || !detail::is_tensor<mask_type>,
+      static_assert(std::is_lvalue_reference_v<Mask> || !detail::is_tensor<mask_type>,
                     "heed::keep_mask / heed::drop_mask: a temporary tensor is gone before the call reads it; give it a "
                     "name first, and pass that");
       data_ = reinterpret_cast<unsigned char const*>(mask.data());

@@ -26,15 +26,15 @@ struct key_range {
 };
 
 /// A mask says what of a block is visible, and whether one score is.
-template <class M>
-concept mask_type = requires(M const& mask, block const& area, position const& at) {
+template <class Mask>
+concept mask_type = requires(Mask const& mask, block const& area, position const& at) {
   { mask.covers(area) } -> std::same_as<cover>;
   { mask.allows(at) } -> std::same_as<bool>;
 };
 
 /// What may stand where a call takes a rule.
-template <class R>
-concept rule_type = mask_type<R>;
+template <class Rule>
+concept rule_type = mask_type<Rule>;
 
 /// Nothing is hidden.
 struct no_mask {
@@ -45,8 +45,8 @@ struct no_mask {
 namespace detail {
 
 // A mask may know more: keys outside of which a block is certainly hidden, and shorter sequences.
-template <class M>
-[[nodiscard]] HEED_FN constexpr key_range visible_keys(M const& mask, block const& area) noexcept {
+template <class Mask>
+[[nodiscard]] HEED_FN constexpr key_range visible_keys(Mask const& mask, block const& area) noexcept {
   if constexpr (requires { mask.visible_keys(area); }) {
     return mask.visible_keys(area);
   } else {
@@ -54,8 +54,8 @@ template <class M>
   }
 }
 
-template <class M>
-HEED_FN constexpr void narrow(M const& mask, index_t batch, sequence& seq) noexcept {
+template <class Mask>
+HEED_FN constexpr void narrow(Mask const& mask, index_t batch, sequence& seq) noexcept {
   if constexpr (requires { mask.narrow(batch, seq); }) mask.narrow(batch, seq);
 }
 

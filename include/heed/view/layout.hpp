@@ -13,15 +13,17 @@
 namespace heed {
 
 /// A contiguous [batch_size, num_heads, seq_len, head_dim] buffer.
-template <class T, std::integral B, std::integral H, std::integral S, std::integral D>
-[[nodiscard]] constexpr tensor_view<T, 4> bhsd(T* data, B batch_size, H num_heads, S seq_len, D head_dim) noexcept {
+template <class Element, std::integral BatchSize, std::integral NumHeads, std::integral SeqLen, std::integral HeadDim>
+[[nodiscard]] constexpr tensor_view<Element, 4> bhsd(Element* data, BatchSize batch_size, NumHeads num_heads,
+                                                     SeqLen seq_len, HeadDim head_dim) noexcept {
   return {data, {batch_size, num_heads, seq_len, head_dim}};
 }
 
 /// A contiguous [batch_size, seq_len, num_heads, head_dim] buffer, seen as [batch_size, num_heads, seq_len, head_dim].
-template <class T, std::integral B, std::integral S, std::integral H, std::integral D>
-[[nodiscard]] constexpr tensor_view<T, 4> bshd(T* data, B batch_size, S seq_len, H num_heads, D head_dim) noexcept {
-  const tensor_view<T, 4> stored(data, {batch_size, seq_len, num_heads, head_dim});
+template <class Element, std::integral BatchSize, std::integral SeqLen, std::integral NumHeads, std::integral HeadDim>
+[[nodiscard]] constexpr tensor_view<Element, 4> bshd(Element* data, BatchSize batch_size, SeqLen seq_len,
+                                                     NumHeads num_heads, HeadDim head_dim) noexcept {
+  const tensor_view<Element, 4> stored(data, {batch_size, seq_len, num_heads, head_dim});
   return {data,
           {batch_size, num_heads, seq_len, head_dim},
           {stored.stride(0), stored.stride(2), stored.stride(1), stored.stride(3)}};
@@ -30,8 +32,8 @@ template <class T, std::integral B, std::integral S, std::integral H, std::integ
 /// [B, S, H*D] with any strides, seen as [B, H, S, D]: head h is the columns [h*D, (h+1)*D). No copy.
 ///
 /// Throws: heed::error (heads_not_divisible) unless num_heads >= 1 divides the last extent.
-template <class T, std::integral N>
-[[nodiscard]] tensor_view<T, 4> split_heads(tensor_view<T, 3> packed, N num_heads) {
+template <class Element, std::integral NumHeads>
+[[nodiscard]] tensor_view<Element, 4> split_heads(tensor_view<Element, 3> packed, NumHeads num_heads) {
   const index_t heads = static_cast<index_t>(num_heads);
   if (heads < 1 || packed.extent(2) % heads != 0) {
     detail::raise(errc::heads_not_divisible, "heed::split_heads: num_heads (" + std::to_string(heads) +
@@ -43,23 +45,24 @@ template <class T, std::integral N>
           {packed.extent(0), heads, packed.extent(1), head_dim},
           {packed.stride(0), detail::saturating_mul(head_dim, packed.stride(2)), packed.stride(1), packed.stride(2)}};
 }
-template <class T, std::integral N>
-[[nodiscard]] tensor_view<T, 4> split_heads(tensor<T, 3>& packed, N num_heads) {
+template <class Element, std::integral NumHeads>
+[[nodiscard]] tensor_view<Element, 4> split_heads(tensor<Element, 3>& packed, NumHeads num_heads) {
   return split_heads(packed.view(), num_heads);
 }
-template <class T, std::integral N>
-[[nodiscard]] tensor_view<T const, 4> split_heads(tensor<T, 3> const& packed, N num_heads) {
+template <class Element, std::integral NumHeads>
+[[nodiscard]] tensor_view<Element const, 4> split_heads(tensor<Element, 3> const& packed, NumHeads num_heads) {
   return split_heads(packed.view(), num_heads);
 }
-template <class T, std::integral N>
-tensor_view<T const, 4> split_heads(tensor<T, 3> const&& packed, N num_heads) = delete;  // the memory would be gone
+template <class Element, std::integral NumHeads>
+tensor_view<Element const, 4> split_heads(tensor<Element, 3> const&& packed,
+                                          NumHeads num_heads) = delete;  // the memory would be gone
 
 /// [B, H, S, D] seen as [B, S, H*D] without a copy: the inverse of split_heads.
 ///
 /// Throws: heed::error (not_mergeable) unless one stride steps over head and head_dim: stride(1) == head_dim *
 /// stride(3), or one of the two axes has extent 1. Write into a view made by split_heads, or copy, where it does not.
-template <class T>
-[[nodiscard]] tensor_view<T, 3> merge_heads(tensor_view<T, 4> heads) {
+template <class Element>
+[[nodiscard]] tensor_view<Element, 3> merge_heads(tensor_view<Element, 4> heads) {
   const index_t num_heads = heads.extent(1);
   const index_t head_dim = heads.extent(3);
   index_t stride = heads.stride(3);
@@ -75,15 +78,15 @@ template <class T>
           {heads.extent(0), heads.extent(2), detail::saturating_mul(num_heads, head_dim)},
           {heads.stride(0), heads.stride(2), stride}};
 }
-template <class T>
-[[nodiscard]] tensor_view<T, 3> merge_heads(tensor<T, 4>& heads) {
+template <class Element>
+[[nodiscard]] tensor_view<Element, 3> merge_heads(tensor<Element, 4>& heads) {
   return merge_heads(heads.view());
 }
-template <class T>
-[[nodiscard]] tensor_view<T const, 3> merge_heads(tensor<T, 4> const& heads) {
+template <class Element>
+[[nodiscard]] tensor_view<Element const, 3> merge_heads(tensor<Element, 4> const& heads) {
   return merge_heads(heads.view());
 }
-template <class T>
-tensor_view<T const, 3> merge_heads(tensor<T, 4> const&& heads) = delete;  // the memory would be gone
+template <class Element>
+tensor_view<Element const, 3> merge_heads(tensor<Element, 4> const&& heads) = delete;  // the memory would be gone
 
 }  // namespace heed

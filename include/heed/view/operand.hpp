@@ -27,18 +27,18 @@ struct operand {
   }
 };
 
-template <class T, std::size_t R>
-[[nodiscard]] operand operand_of(tensor_view<T, R> const& view, bool has_columns = true) noexcept {
+template <class Element, std::size_t Rank>
+[[nodiscard]] operand operand_of(tensor_view<Element, Rank> const& view, bool has_columns = true) noexcept {
   operand result;
   result.data = const_cast<void*>(static_cast<void const*>(view.data()));
-  result.kind = element_kind_of<std::remove_const_t<T>>;
-  result.rank = static_cast<int>(R);
+  result.kind = element_kind_of<std::remove_const_t<Element>>;
+  result.rank = static_cast<int>(Rank);
   // Which of [batch, head, row, column] the view's axes are: from the right, a lone leading axis being the batch.
   const std::size_t end = has_columns ? 4 : 3;
-  for (std::size_t axis = 0; axis < R; ++axis) {
-    const std::size_t from_right = R - 1 - axis;
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
+    const std::size_t from_right = Rank - 1 - axis;
     std::size_t place = end >= 1 + from_right ? end - 1 - from_right : 0;
-    if (axis == 0 && R == end - 1) place = 0;
+    if (axis == 0 && Rank == end - 1) place = 0;
     result.extents[place] = view.extent(axis);
     result.strides[place] = view.extent(axis) <= 1 ? 0 : view.stride(axis);
   }

@@ -11,25 +11,25 @@ namespace heed {
 class outputs {
  public:
   /// out: in the element type of the caller's choice, the rank of query. An empty row is 0.
-  template <class T, std::size_t R>
-  explicit outputs(tensor_view<T, R> const& out) noexcept : out_(detail::operand_of(out)) {
-    static_assert(!std::is_const_v<T>,
+  template <class Element, std::size_t Rank>
+  explicit outputs(tensor_view<Element, Rank> const& out) noexcept : out_(detail::operand_of(out)) {
+    static_assert(!std::is_const_v<Element>,
                   "heed::into: out is a view of const elements and cannot be written; pass a tensor_view<T, R> of "
                   "non-const T, or a non-const tensor");
-    static_assert(floating_element<T>, "heed::into: out must hold half, bfloat16, float or double");
+    static_assert(floating_element<Element>, "heed::into: out must hold half, bfloat16, float or double");
   }
 
   /// lse: [B, H, S], [B, S] or [S], one axis less than out; natural logarithm of the sum of exp of the final logits;
   /// -inf for an empty row. float, or double where query is double.
-  template <class L>
-  [[nodiscard]] outputs lse(L&& view) const noexcept {
+  template <class Lse>
+  [[nodiscard]] outputs lse(Lse&& view) const noexcept {
     return with(&outputs::lse_, detail::operand_of(writable(view), false));
   }
 
   /// weights: [B, H, Sq, Skv], the probabilities, any float type, rounded once; 0 for what is hidden and in empty rows.
   /// Written tile by tile; costs one more pass over the scores.
-  template <class W>
-  [[nodiscard]] outputs weights(W&& view) const noexcept {
+  template <class Weights>
+  [[nodiscard]] outputs weights(Weights&& view) const noexcept {
     return with(&outputs::weights_, detail::operand_of(writable(view)));
   }
 
@@ -38,15 +38,15 @@ class outputs {
   [[nodiscard]] detail::operand const& weights_operand() const noexcept { return weights_; }
 
   /// A view of a tensor or view that may be written; misuse stops here with its reason.
-  template <class X>
-  [[nodiscard]] static auto writable(X&& given) noexcept {
-    using type = std::remove_cvref_t<X>;
+  template <class View>
+  [[nodiscard]] static auto writable(View&& given) noexcept {
+    using type = std::remove_cvref_t<View>;
     static_assert(
-        detail::tensor_like<X>,
+        detail::tensor_like<View>,
         "heed: an output must be a heed::tensor or a heed::tensor_view; wrap other memory in heed::tensor_view "
         "(for Eigen: heed::as_view)");
     if constexpr (detail::is_tensor<type>) {
-      static_assert(!std::is_const_v<std::remove_reference_t<X>>,
+      static_assert(!std::is_const_v<std::remove_reference_t<View>>,
                     "heed: an output is a const tensor and cannot be written; pass a non-const one");
       return given.view();
     } else {
@@ -71,9 +71,9 @@ class outputs {
 };
 
 /// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`.
-template <class O>
-[[nodiscard]] outputs into(O&& out) noexcept {
-  static_assert(std::is_lvalue_reference_v<O> || !detail::is_tensor<std::remove_cvref_t<O>>,
+template <class Out>
+[[nodiscard]] outputs into(Out&& out) noexcept {
+  static_assert(std::is_lvalue_reference_v<Out> || !detail::is_tensor<std::remove_cvref_t<Out>>,
                 "heed::into: a temporary tensor would be gone with its result; give it a name first");
   return outputs(outputs::writable(out));
 }
