@@ -53,9 +53,10 @@ concept eigen_tensor_like = !eigen_matrix_like<Object> && requires {
   requires std::is_same_v<typename Object::StorageKind, Eigen::Dense>;
 };
 
-// Eigen shows these members only where an object lies in memory.
+// Of a transposed expression Eigen shows these members as well, so the flag has to be asked too.
 template <class Object>
 concept eigen_matrix_in_memory = eigen_matrix_like<Object> && requires(Object& object) {
+  requires(static_cast<unsigned>(Object::Flags) & static_cast<unsigned>(Eigen::DirectAccessBit)) != 0;
   object.data();
   object.rowStride();
   object.colStride();
@@ -76,7 +77,7 @@ template <class Plain, int Options, class Strides>
 inline constexpr bool is_eigen_ref_to_const<Eigen::Ref<Plain const, Options, Strides>> = true;
 
 template <class Object>
-[[nodiscard]] constexpr bool eigen_owns_memory() noexcept {
+[[nodiscard]] consteval bool eigen_owns_memory() noexcept {
   if constexpr (eigen_matrix_in_memory<Object>) {
     return requires(Object const& object) { eigen_plain(object); }
     || is_eigen_ref_to_const<Object> || !std::is_trivially_destructible_v<Object>;
@@ -92,7 +93,7 @@ template <class Object>
 inline constexpr std::size_t eigen_own_rank = 0;
 
 template <class Object>
-[[nodiscard]] constexpr std::size_t eigen_rank() noexcept {
+[[nodiscard]] consteval std::size_t eigen_rank() noexcept {
   if constexpr (eigen_tensor_in_memory<Object>) {
     return static_cast<std::size_t>(Object::NumIndices);
   } else if constexpr (eigen_matrix_in_memory<Object>) {
