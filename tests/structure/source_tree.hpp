@@ -75,7 +75,7 @@ inline std::string code_of(std::string const& text) {
       end = std::min(text.find(close, open), text.size() - close.size()) + close.size();
       blank(i, end);
     } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !is_word(text[i - 1])))) {
-      while (end < text.size() && text[end] != text[i] && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
+      while (end < text.size() && text[end] != text[i] && text[end] != '\n') end += text[end] == '\\' ? 2u : 1u;
       ++end;
       blank(i, end);
     }

@@ -98,13 +98,14 @@ TEST(Headers, DefineOnlyHeedMacrosAndOnlyInConfig) {
 
 TEST(Headers, UseNoNameThatIsAMacroElsewhere) {
   for (auto const& file : structure::headers()) {
+    std::set<std::string> said;  // once for each name
     for (auto const& word : structure::identifiers_of(structure::code_of(file.text))) {
       const bool capital = word.name.size() == 1 && std::isupper(static_cast<unsigned char>(word.name[0])) != 0;
-      EXPECT_FALSE(capital) << at(file.path, word.line) << "the single capital letter " << word.name;
-      EXPECT_FALSE(word.name == "small" || word.name == "near" || word.name == "far")
-          << at(file.path, word.line) << word.name;
-      EXPECT_FALSE((word.name == "min" || word.name == "max") && word.next == '(')
-          << at(file.path, word.line) << "write (std::" << word.name << ")(...)";
+      const bool old_keyword = word.name == "small" || word.name == "near" || word.name == "far";
+      const bool bare_call = (word.name == "min" || word.name == "max") && word.next == '(';
+      if (!(capital || old_keyword || bare_call) || !said.insert(word.name).second) continue;
+      ADD_FAILURE() << at(file.path, word.line) << word.name
+                    << (bare_call ? ": write (std::" + word.name + ")(...)" : " is a macro in somebody's program");
     }
   }
 }
