@@ -9,6 +9,7 @@
 
 #include "heed/base/element.hpp"
 #include "heed/reference/visible.hpp"
+#include "heed/view/outputs.hpp"
 #include "heed/view/tensor.hpp"
 
 namespace heed::reference {
@@ -55,13 +56,16 @@ template <class Accumulate, class Query, class Element>
   }
 }
 
-template <class To, class Accumulate>
-void store(To& place, Accumulate value) {
-  if constexpr (std::is_same_v<To, Accumulate>) {
-    place = value;
-  } else {
-    place = static_cast<To>(static_cast<double>(value));
-  }
+/// One element of an output, rounded once; does nothing where the output was not asked for.
+template <class Accumulate>
+void store(heed::detail::operand const& place, index_t batch, index_t head, index_t row, index_t column,
+           Accumulate value) {
+  if (!place.given()) return;
+  heed::detail::with_element(place.kind, [&]<class T>(T) {
+    const T element = static_cast<T>(static_cast<double>(value));
+    char* const begin = static_cast<char*>(place.row(batch, head, row));
+    __builtin_memcpy(begin + column * place.strides[3] * static_cast<index_t>(sizeof(T)), &element, sizeof(T));
+  });
 }
 
 /// One row of scores: softmax in two passes, then the weighted sum of the values. Hidden keys are not touched at all.
@@ -144,28 +148,45 @@ inline namespace HEED_ABI {
 
 /// Attention by plain loops, for checking and for learning: a two-pass softmax, no tiles, no threads, no SIMD.
 ///
-/// Shapes: as heed::attention; out is [B, H, Sq, Dv], [B, Sq, Dv] or [Sq, Dv], of any float type, rounded once.
-/// Accumulate: double; `attention<long double>(...)` judges double. Empty rows give 0.
+/// Shapes: as heed::attention; `out` is a view or tensor, or into(out).lse(l).weights(w); each rounded once.
+/// Accumulate: double; `attention<long double>(...)` judges double. Empty rows: out and weights 0, lse -inf.
 /// Throws: nothing but std::bad_alloc; it checks nothing (heed::validate does).
 /// Cost: 2 * (Dqk + Dv) flops for each visible score, one thread, O(Skv + Dv) scratch.
+template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
+          heed::detail::tensor_like Value, rule_type Rule>
+void attention(Query const& query, Key const& key, Value const& value, outputs const& targets, Rule const& rule,
+               attention_options const& options = {}) {
+  detail::for_each_row<Accumulate>(detail::four_axes(query), detail::four_axes(key), detail::four_axes(value), rule,
+                                   options,
+                                   [&](index_t batch, index_t head, index_t row, std::vector<Accumulate> const& weights,
+                                       std::vector<Accumulate> const& sums, Accumulate lse) {
+                                     index_t column = 0;
+                                     for (Accumulate sum : sums)
+                                       detail::store(targets.out_operand(), batch, head, row, column++, sum);
+                                     detail::store(targets.lse_operand(), batch, head, row, 0, lse);
+                                     column = 0;
+                                     for (Accumulate weight : weights) {
+                                       detail::store(targets.weights_operand(), batch, head, row, column++, weight);
+                                     }
+                                   });
+}
+template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
+          heed::detail::tensor_like Value>
+void attention(Query const& query, Key const& key, Value const& value, outputs const& targets,
+               attention_options const& options = {}) {
+  attention<Accumulate>(query, key, value, targets, no_mask{}, options);
+}
 template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
           heed::detail::tensor_like Value, heed::detail::tensor_like Out, rule_type Rule>
 void attention(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                attention_options const& options = {}) {
-  const auto target = detail::four_axes(out);
-  detail::for_each_row<Accumulate>(
-      detail::four_axes(query), detail::four_axes(key), detail::four_axes(value), rule, options,
-      [&](index_t batch, index_t head, index_t row, auto const&, std::vector<Accumulate> const& sums, Accumulate) {
-        for (index_t dim = 0; dim < target.extent(3); ++dim) {
-          detail::store(target(batch, head, row, dim), sums[static_cast<std::size_t>(dim)]);
-        }
-      });
+  attention<Accumulate>(query, key, value, into(out), rule, options);
 }
 template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
           heed::detail::tensor_like Value, heed::detail::tensor_like Out>
 void attention(Query const& query, Key const& key, Value const& value, Out&& out,
                attention_options const& options = {}) {
-  attention<Accumulate>(query, key, value, std::forward<Out>(out), no_mask{}, options);
+  attention<Accumulate>(query, key, value, into(out), no_mask{}, options);
 }
 
 /// The same, returning everything there is in the accumulate type, all of rank 4 (lse of rank 3).
