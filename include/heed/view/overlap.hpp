@@ -97,6 +97,9 @@ class lattice_search {
   for (int axis = 0; axis < 4; ++axis) {
     if (box.extents[axis] <= 1) continue;
     if (box.strides[axis] == 0) return overlap::yes;
+    for (int other = 0; other < axis; ++other) {  // a step along one axis undoes a step along the other
+      if (box.extents[other] > 1 && magnitude(box.strides[other]) == magnitude(box.strides[axis])) return overlap::yes;
+    }
     search.add(box.strides[axis] * bytes, 1 - box.extents[axis], box.extents[axis] - 1);
   }
   return search.find_nonzero(1 - bytes, bytes - 1);

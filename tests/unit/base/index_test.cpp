@@ -1,0 +1,30 @@
+// 64-bit arithmetic that says when 64 bits are not enough.
+#include "heed/base/index.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace {
+
+using namespace heed::detail;
+
+TEST(Index, SaturatesInsteadOfWrapping) {
+  EXPECT_EQ(saturating_mul(3, 4), 12);
+  EXPECT_EQ(saturating_mul(std::int64_t{1} << 32, std::int64_t{1} << 31), INT64_MAX);
+  EXPECT_EQ(saturating_mul((std::int64_t{1} << 31) - 1, std::int64_t{1} << 32),
+            INT64_MAX - (std::int64_t{1} << 32) + 1);
+  EXPECT_EQ(saturating_add(INT64_MAX, 1), INT64_MAX);
+  EXPECT_EQ(saturating_add(INT64_MAX, -1), INT64_MAX - 1);
+  EXPECT_EQ(magnitude(INT64_MIN), INT64_MAX);
+  EXPECT_EQ(magnitude(-5), 5);
+}
+
+TEST(Index, CeilDivDoesNotOverflow) {
+  EXPECT_EQ(ceil_div(0, 7), 0);
+  EXPECT_EQ(ceil_div(7, 7), 1);
+  EXPECT_EQ(ceil_div(8, 7), 2);
+  EXPECT_EQ(ceil_div(INT64_MAX, 2), (std::int64_t{1} << 62));
+}
+
+}  // namespace
