@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace heed::test {
@@ -23,7 +23,7 @@ class guarded_memory {
     const std::size_t inner = (size + page - 1) / page * page;
     mapped_ = inner + 2 * page;
     void* const base = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) throw std::bad_alloc();
+    if (base == MAP_FAILED) std::abort();
     base_ = static_cast<unsigned char*>(base);
     mprotect(base_, page, PROT_NONE);
     mprotect(base_ + page + inner, page, PROT_NONE);

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 namespace {
@@ -65,29 +64,5 @@ TEST(Layout, MergeHeadsWhereOneStrideIsEnough) {
   EXPECT_EQ(one_wide(1, 19, 2), 119);
   EXPECT_EQ(one_wide(1, 0, 2), 100);
 }
-
-#if HEED_EXCEPTIONS
-TEST(Layout, SaysWhyAViewCannotBeSplitOrMerged) {
-  auto numbers = counted(24);
-  const tensor_view<int, 3> packed(numbers.data(), {1, 4, 6});
-  for (int heads : {0, -1, 4, 7}) {
-    try {
-      (void)split_heads(packed, heads);
-      ADD_FAILURE() << heads;
-    } catch (error const& broken) {
-      EXPECT_EQ(broken.code(), errc::heads_not_divisible);
-      EXPECT_NE(std::string(broken.what()).find("heed::split_heads: num_heads (" + std::to_string(heads) + ")"),
-                std::string::npos);
-    }
-  }
-  try {
-    (void)merge_heads(bhsd(numbers.data(), 1, 2, 3, 4));
-    ADD_FAILURE();
-  } catch (error const& broken) {
-    EXPECT_EQ(broken.code(), errc::not_mergeable);
-    EXPECT_NE(std::string(broken.what()).find("heed::merge_heads: the head stride (12)"), std::string::npos);
-  }
-}
-#endif
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -107,25 +106,5 @@ TEST(Tensor, IsAViewWhereverOneIsAskedFor) {
   EXPECT_EQ(numbers(0, 0), 4);
   static_assert(!std::is_convertible_v<tensor<float, 2> const&, tensor_view<float, 2>>);
 }
-
-#if HEED_EXCEPTIONS
-template <class F>
-errc code_of(F const& call) {
-  try {
-    call();
-  } catch (error const& broken) {
-    EXPECT_NE(std::string(broken.what()).find("heed::tensor"), std::string::npos) << broken.what();
-    return broken.code();
-  }
-  return errc::ok;
-}
-
-TEST(Tensor, RefusesExtentsThatCannotBe) {
-  const index_t huge = index_t{1} << 40;
-  EXPECT_EQ(code_of([] { tensor<float, 2>({2, -1}); }), errc::negative_extent);
-  EXPECT_EQ(code_of([&] { tensor<float, 2>({huge, huge}); }), errc::size_overflow);
-  EXPECT_EQ(code_of([&] { tensor<double, 1>({index_t{1} << 61}); }), errc::size_overflow);
-}
-#endif
 
 }  // namespace
