@@ -183,8 +183,13 @@ tensor<T, R> npy_convert(npy_array const& array) {
                                      : "save whole numbers, x.astype(np.int64)");
     } else {
       for (index_t i = 0; i < result.size(); ++i) {
-        From value;
-        std::memcpy(&value, array.bytes.data() + static_cast<std::size_t>(i) * sizeof(From), sizeof(From));
+        unsigned char const* const stored = array.bytes.data() + static_cast<std::size_t>(i) * sizeof(From);
+        From value{};
+        if constexpr (from_bool) {
+          value = *stored != 0;
+        } else {
+          std::memcpy(&value, stored, sizeof(From));
+        }
         if constexpr (floating_element<T>) {
           result.data()[i] = to_floating<T>(value);
         } else {
@@ -314,7 +319,7 @@ inline namespace HEED_ABI {
   const std::size_t known = file.size() < sizeof(start) ? file.size() : sizeof(start);
   file.read(start, known);
   const detail::npy_extent place = detail::npy_find_dict({start, known}, file.size(), where);
-  // The preamble may already hold the first bytes of the dict (version 1.0) or of the data (an empty dict).
+  // In version 1.0 the preamble ends two bytes earlier: those are the first of the dict.
   std::string dict(reinterpret_cast<char const*>(start) + place.begin, known - place.begin);
   const std::size_t already = dict.size();
   dict.resize(place.size);

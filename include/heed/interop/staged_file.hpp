@@ -28,6 +28,7 @@ inline namespace HEED_ABI {
 class staged_file {
  public:
   explicit staged_file(std::string path) : path_(std::move(path)) {
+    if (path_.empty()) detail::raise(errc::bad_file, "heed::staged_file: the name of the file is empty");
     struct stat old = {};
     const bool exists = ::stat(path_.c_str(), &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
