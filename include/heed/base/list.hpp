@@ -35,7 +35,7 @@ class list {
   requires(detail::contiguous_container<std::remove_cvref_t<Container>> &&
            !std::is_same_v<std::remove_cvref_t<Container>, list>)  //
       constexpr list(Container&& container) noexcept               // NOLINT
-      : data_(container.data()), size_(static_cast<index_t>(container.size())) {
+      : data_(container.data()), size_(static_cast<index_t>(container.size())), given_(true) {
     using container_type = std::remove_cvref_t<Container>;
     static_assert(std::is_lvalue_reference_v<Container> || detail::is_span<container_type>,
                   "heed::list: a temporary container is gone before the call reads it; give it a name first, "
@@ -50,12 +50,14 @@ class list {
 
   [[nodiscard]] HEED_FN constexpr Element const* data() const noexcept { return data_; }
   [[nodiscard]] HEED_FN constexpr index_t size() const noexcept { return size_; }
-  [[nodiscard]] HEED_FN constexpr bool empty() const noexcept { return size_ == 0; }
+  /// Whether there is a list at all; one without numbers still has to have as many as the call wants.
+  [[nodiscard]] HEED_FN constexpr bool given() const noexcept { return given_; }
   [[nodiscard]] HEED_FN constexpr Element operator[](index_t i) const noexcept { return data_[i]; }
 
  private:
   Element const* data_ = nullptr;
   index_t size_ = 0;
+  bool given_ = false;
 };
 
 }  // namespace heed

@@ -119,7 +119,7 @@ inline namespace HEED_ABI {
 /// such a temporary (`f().transpose()`) cannot be told from the rest; do not write it.
 /// Elements: any; Eigen::half and Eigen::bfloat16 count as elements of query, key, value and out. A view of
 /// Array<bool, ...> is a mask. Throws: nothing. Cost: none. Example: examples/06_eigen.cpp.
-template <std::size_t R = detail::eigen_own_rank, class Object>
+template <std::size_t Rank = detail::eigen_own_rank, class Object>
 requires(detail::eigen_matrix_like<std::remove_cvref_t<Object>> ||
          detail::eigen_tensor_like<std::remove_cvref_t<Object>>)
     [[nodiscard]] constexpr auto as_view(Object&& object) noexcept {
@@ -128,7 +128,7 @@ requires(detail::eigen_matrix_like<std::remove_cvref_t<Object>> ||
   constexpr bool is_matrix = detail::eigen_matrix_in_memory<plain_type>;
   constexpr bool is_tensor = detail::eigen_tensor_in_memory<plain_type>;
   constexpr std::size_t own_rank = detail::eigen_rank<plain_type>();
-  constexpr std::size_t rank = R == detail::eigen_own_rank ? own_rank : R;
+  constexpr std::size_t rank = Rank == detail::eigen_own_rank ? own_rank : Rank;
   constexpr bool has_memory = is_matrix || is_tensor;
   constexpr bool outlives = std::is_lvalue_reference_v<Object> || !detail::eigen_owns_memory<plain_type>();
   constexpr bool has_rank =

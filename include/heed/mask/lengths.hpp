@@ -18,9 +18,9 @@ struct lengths {
   [[nodiscard]] HEED_FN constexpr cover covers(block const&) const noexcept { return cover::full; }
   [[nodiscard]] HEED_FN constexpr bool allows(position const&) const noexcept { return true; }
   HEED_FN constexpr void narrow(index_t batch, sequence& seq) const noexcept {
-    if (!query.empty()) seq.query_len = detail::lesser(seq.query_len, query[batch]);
-    if (!key.empty()) seq.key_end = detail::lesser(seq.key_end, key[batch]);
-    if (!key_start.empty()) seq.key_begin = detail::greater(seq.key_begin, key_start[batch]);
+    if (query.given()) seq.query_len = detail::lesser(seq.query_len, query[batch]);
+    if (key.given()) seq.key_end = detail::lesser(seq.key_end, key[batch]);
+    if (key_start.given()) seq.key_begin = detail::greater(seq.key_begin, key_start[batch]);
   }
 };
 

@@ -166,6 +166,14 @@ struct shape_text {
                        "options.scale is %g; it must be a finite number (leave it out for 1/sqrt(head_dim_qk))",
                        *call.options.scale);
   }
+  if (call.options.scale.has_value() && call.query.kind != element_kind::float64 &&
+      __builtin_fabs(*call.options.scale) > double{__FLT_MAX__}) {
+    return broken.fail(
+        errc::bad_scale,
+        "options.scale is %g, beyond the largest float, in which a query of %s is accumulated; scale the "
+        "operands, or use a query of double",
+        *call.options.scale, element_name(call.query.kind));
+  }
   if (call.options.threads < 0) {
     return broken.fail(
         errc::negative_threads,

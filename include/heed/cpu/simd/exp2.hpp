@@ -61,9 +61,9 @@ HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& expo
     return;
   }
 #endif
-  // Adding `magic` leaves the rounded exponent, already biased, in the low bits of the sum. Clamped so that the smallest
-  // one gives the bits of +0: what underflows, and -inf, becomes exactly 0. The power of two is multiplied in rather than
-  // added to the exponent bits: a NaN then stays one.
+  // Adding `magic` leaves the rounded exponent, already biased, in the low bits of the sum. Clamped so that the
+  // smallest one gives the bits of +0: what underflows, and -inf, becomes exactly 0. The power of two is multiplied in
+  // rather than added to the exponent bits: a NaN then stays one.
   constexpr T bias = sizeof(T) == 4 ? T(127) : T(1023);
   constexpr T magic = (sizeof(T) == 4 ? T(12582912) : T(6755399441055744)) + bias;
   const vector least = vector{} - bias;

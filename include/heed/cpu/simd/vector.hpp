@@ -24,8 +24,9 @@ struct simd {
   HEED_VERB static void load(vector& to, T const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
   HEED_VERB static void store(T* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }
 
-  /// All lanes = *from. Written as asm on GCC, which otherwise turns the splat into shuffles (15 % of the peak is left);
-  /// GCC lets the asm stand in a function without the instruction set as long as its door has it, clang does not.
+  /// All lanes = *from. Written as asm on GCC, which otherwise turns the splat into shuffles (15 % of the peak is
+  /// left); GCC lets the asm stand in a function without the instruction set as long as its door has it, clang does
+  /// not.
   HEED_VERB static void splat(vector& to, T const* from) noexcept {
 #if defined(__x86_64__) && !defined(__clang__)
     if constexpr (bytes == 64 && sizeof(T) == 4) {

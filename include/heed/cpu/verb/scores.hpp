@@ -12,7 +12,7 @@ template <class Simd, int Rows, int Vectors>
 HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes]
                           typename Simd::scalar const* key,    // [Rows, key_stride]
                           index_t key_stride, index_t head_dim,
-                          typename Simd::scalar* scores,       // [Rows, lanes]
+                          typename Simd::scalar* scores,  // [Rows, lanes]
                           typename Simd::vector (&highest)[Vectors]) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;

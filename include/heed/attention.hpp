@@ -1,0 +1,206 @@
+// The front doors: check, choose, run.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "heed/cpu/forward.hpp"
+#include "heed/mask/causal.hpp"
+#include "heed/mask/check.hpp"
+#include "heed/view/layout.hpp"
+
+namespace heed {
+
+/// What attention_with_weights returns.
+template <class T>
+struct attention_result {
+  tensor<T, 4> out;      ///< [batch_size, num_heads, seq_len_q, head_dim_v]
+  tensor<T, 4> weights;  ///< [batch_size, num_heads, seq_len_q, seq_len_kv]
+};
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_outputs = std::is_same_v<std::remove_cvref_t<X>, outputs>;
+template <class X>
+inline constexpr bool is_options = std::is_same_v<std::remove_cvref_t<X>, attention_options>;
+/// Whatever is no rule and no options is taken for an output, so that a wrong one is told what is wrong with it.
+template <class X>
+concept output_argument = !rule_type<std::remove_cvref_t<X>> && !is_options<X>;
+template <class X>
+concept rule_argument = rule_type<std::remove_cvref_t<X>>;
+
+template <class X>
+using element_of = typename std::remove_cvref_t<X>::value_type;
+template <class X>
+[[nodiscard]] consteval bool holds_floating_elements() {
+  if constexpr (tensor_like<X>) return floating_element<element_of<X>>;
+  return true;  // that it is no tensor is said elsewhere
+}
+/// float, or double where query is double.
+template <class Query>
+using accumulate_type = std::conditional_t<element_kind_of<element_of<Query>> == element_kind::float64, double, float>;
+
+template <class X>
+[[nodiscard]] auto view_of_tensor(X const& given) noexcept {
+  if constexpr (is_tensor<X>) {
+    return given.view();
+  } else {
+    return given;
+  }
+}
+
+inline namespace HEED_ABI {
+
+/// Says at compile time what the operands must be, then forgets their types.
+template <class Query, class Key, class Value>
+[[nodiscard]] problem inputs_of(Query const& query, Key const& key, Value const& value,
+                                attention_options const& options) noexcept {
+  static_assert(tensor_like<Query> && tensor_like<Key> && tensor_like<Value>,
+                "heed::attention: query, key and value must each be a heed::tensor or a heed::tensor_view; wrap other "
+                "memory in heed::tensor_view (for Eigen: heed::as_view)");
+  static_assert(holds_floating_elements<Query>(),
+                "heed::attention: query must hold half, bfloat16, float or double; convert its elements first");
+  static_assert(holds_floating_elements<Key>(),
+                "heed::attention: key must hold half, bfloat16, float or double; convert its elements first");
+  static_assert(holds_floating_elements<Value>(),
+                "heed::attention: value must hold half, bfloat16, float or double; convert its elements first");
+  problem call;
+  if constexpr (tensor_like<Query> && tensor_like<Key> && tensor_like<Value>) {
+    call.query = operand_of(view_of_tensor(query));
+    call.key = operand_of(view_of_tensor(key));
+    call.value = operand_of(view_of_tensor(value));
+  }
+  call.options = options;
+  return call;
+}
+
+template <class Out>
+[[nodiscard]] outputs outputs_of(Out&& out) noexcept {
+  if constexpr (is_outputs<Out>) {
+    return out;
+  } else {
+    return into(std::forward<Out>(out));
+  }
+}
+
+inline void set_outputs(problem& call, outputs const& out) noexcept {
+  call.out = out.out_operand();
+  call.lse = out.lse_operand();
+  call.weights = out.weights_operand();
+}
+
+/// Every rule of a call; the first broken one is reported.
+template <class Rule>
+[[nodiscard]] bool check(problem& call, Rule const& rule, report& broken) {
+  return check_isa(broken) && read_problem(call, broken) && check_rule(rule, call, broken);
+}
+
+template <class Rule>
+void check_or_raise(problem& call, Rule const& rule, char const* function) {
+  report quick(function);
+  if (check(call, rule, quick)) return;
+  std::string text;
+  report spoken(function, &text);
+  (void)check(call, rule, spoken);
+  raise(spoken.code(), text);
+}
+
+template <class T, class Rule>
+void run_forward(problem const& call, Rule const& rule) {
+  forward<T>(call, view_of(rule), rule_verb_of<T, Rule>(current_isa().level));
+}
+
+/// The forms that allocate: out, and weights where asked for, of query's element type.
+template <class Query, class Key, class Value, class Rule>
+[[nodiscard]] attention_result<element_of<Query>> attend_allocating(Query const& query, Key const& key,
+                                                                    Value const& value, Rule const& rule,
+                                                                    attention_options const& options, bool with_weights,
+                                                                    char const* function) {
+  const fp_environment environment;
+  problem call = inputs_of(query, key, value, options);
+  check_or_raise(call, rule, function);
+  using T = element_of<Query>;
+  attention_result<T> result;
+  result.out = tensor<T, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.head_dim_v});
+  if (with_weights) {
+    result.weights = tensor<T, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv});
+    call.weights = operand_of(result.weights.view());
+  }
+  call.out = operand_of(result.out.view());
+  run_forward<accumulate_type<Query>>(call, rule);
+  return result;
+}
+
+}  // namespace HEED_ABI
+}  // namespace detail
+
+inline namespace HEED_ABI {
+
+/// Scaled dot-product attention: out = softmax(mask(scale * query key^T)) value, for each batch item and head.
+///
+/// Shapes: query [B, Hq, Sq, D], key [B, Hkv, Skv, D], value [B, Hkv, Skv, Dv], out [B, Hq, Sq, Dv]; or all rank 3
+///   [B, S, D] (one head), or all rank 2 [S, D]. Hq is a multiple of Hkv; query head h reads key-value head
+///   h / (Hq / Hkv). Any strides, any D and Dv from 1 up. Each operand is a tensor or a view, of half, bfloat16, float
+///   or double, each its own. `out` may be into(out).lse(l).weights(w).
+/// Rule: no_mask, causal, lengths, keep_mask, drop_mask, joined with `&` in any number and order; all of them apply.
+/// Units: scale is 1/sqrt(D) unless options say otherwise; lse is a natural logarithm.
+/// Empty: a row that may see no key gives 0 (lse -inf). What is hidden may hold NaN: it changes nothing. Subnormal
+///   numbers count as 0.
+/// Error bound: accumulates in float, in double where query is double: at most twice the error of a plain loop in that
+///   type plus 4 eps of the largest visible |value|; narrow outputs are rounded once. A row that sees one key returns
+///   its value exactly.
+/// Throws: heed::error before the first write (see errc), with the argument, its value, the rule and the fix;
+///   std::bad_alloc; what the system says when no thread can be had is not an error.
+/// Cost: 2 B Hq Sq Skv (D + Dv) flops over the visible blocks; under a megabyte of scratch a thread up to head_dim
+/// 1024,
+///   kept by the thread, never a score matrix.
+/// Threads: as options.threads says; safe to call from any number of threads; the same bits for any number.
+/// Source: online softmax after Milakov and Gimelshein (2018), tiled as in FlashAttention (Dao et al., 2022).
+/// Example: examples/01_hello.cpp
+template <class Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
+void attention(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
+               attention_options const& options = {}) {
+  const detail::fp_environment environment;
+  detail::problem call = detail::inputs_of(query, key, value, options);
+  detail::set_outputs(call, detail::outputs_of(std::forward<Out>(out)));
+  detail::check_or_raise(call, rule, "heed::attention");
+  detail::run_forward<detail::accumulate_type<Query>>(call, rule);
+}
+template <class Query, class Key, class Value, detail::output_argument Out>
+void attention(Query const& query, Key const& key, Value const& value, Out&& out,
+               attention_options const& options = {}) {
+  attention(query, key, value, std::forward<Out>(out), no_mask{}, options);
+}
+
+/// The same, allocating: returns out [B, Hq, Sq, Dv], rank 4 whatever the rank of query, in query's element type.
+template <class Query, class Key, class Value, detail::rule_argument Rule>
+[[nodiscard]] tensor<detail::element_of<Query>, 4> attention(Query const& query, Key const& key, Value const& value,
+                                                             Rule const& rule, attention_options const& options = {}) {
+  return detail::attend_allocating(query, key, value, rule, options, false, "heed::attention").out;
+}
+template <class Query, class Key, class Value>
+[[nodiscard]] tensor<detail::element_of<Query>, 4> attention(Query const& query, Key const& key, Value const& value,
+                                                             attention_options const& options = {}) {
+  return attention(query, key, value, no_mask{}, options);
+}
+
+/// attention, allocating, with the probabilities as well: `auto [out, weights] = attention_with_weights(q, k, v,
+/// rule)`.
+///
+/// Shapes: weights [B, Hq, Sq, Skv] in query's element type; a hidden key has weight 0, an empty row only zeros, every
+/// other row sums to 1. Cost: one more pass over the scores, and the memory of weights. All else as attention.
+template <class Query, class Key, class Value, detail::rule_argument Rule>
+[[nodiscard]] attention_result<detail::element_of<Query>> attention_with_weights(
+    Query const& query, Key const& key, Value const& value, Rule const& rule, attention_options const& options = {}) {
+  return detail::attend_allocating(query, key, value, rule, options, true, "heed::attention_with_weights");
+}
+template <class Query, class Key, class Value>
+[[nodiscard]] attention_result<detail::element_of<Query>> attention_with_weights(
+    Query const& query, Key const& key, Value const& value, attention_options const& options = {}) {
+  return attention_with_weights(query, key, value, no_mask{}, options);
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed

@@ -1,0 +1,82 @@
+// Memory that a thread keeps from call to call, so that a steady state allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include "heed/base/config.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// 64-byte aligned bytes for one scope. The calling thread's own block is used, and grown where it is too small; a call
+/// inside a call (a user's functor that calls attention) gets a block for itself.
+class scratch {
+ public:
+  explicit scratch(std::size_t bytes) : own_(kept().taken ? block{} : kept()), nested_(kept().taken) {
+    if (own_.size < bytes) {
+      if (!nested_) kept() = block{};
+      own_.release();
+      own_.data = static_cast<char*>(::operator new (bytes, std::align_val_t{64}));
+      own_.size = bytes;
+      if (!nested_) kept() = own_;
+    }
+    if (!nested_) kept().taken = true;
+  }
+  ~scratch() {
+    if (nested_) {
+      own_.release();
+    } else {
+      kept().taken = false;
+    }
+  }
+  scratch(scratch const&) = delete;
+  scratch& operator=(scratch const&) = delete;
+
+  [[nodiscard]] char* data() const noexcept { return own_.data; }
+
+ private:
+  struct block {
+    char* data = nullptr;
+    std::size_t size = 0;
+    bool taken = false;
+
+    void release() noexcept {
+      if (data != nullptr) ::operator delete (data, std::align_val_t{64});
+      data = nullptr;
+      size = 0;
+    }
+  };
+  struct keeper {
+    block mine;
+    ~keeper() { mine.release(); }
+  };
+  static block& kept() noexcept {
+    static thread_local keeper thread_block;
+    return thread_block.mine;
+  }
+
+  block own_;
+  bool nested_;
+};
+
+/// Hands out aligned pieces of a block; run over a null block it only counts.
+class carver {
+ public:
+  explicit carver(char* data) noexcept : data_(data) {}
+
+  template <class T>
+  [[nodiscard]] T* take(std::size_t count) noexcept {
+    T* const piece = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + used_);
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+ private:
+  char* data_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

@@ -1,0 +1,172 @@
+// parallel_for on a small pool of the process's own: started on first need, asleep between calls, joined at exit.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "heed/base/index.hpp"
+
+namespace heed::detail {
+
+/// `count` items for whoever comes first; which thread takes which never shows in a result.
+struct parallel_job {
+  void (*run)(void const* context, index_t item);
+  void const* context;
+  index_t count;
+  index_t next;                 // taken with an atomic add
+  std::exception_ptr* failure;  // the first exception, under the pool's mutex
+};
+
+/// The one state of all translation units; constant-initialised, so that it is there before any constructor runs.
+struct pool_state {
+  static constexpr int max_workers = 255;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+  pthread_cond_t done = PTHREAD_COND_INITIALIZER;
+  pthread_t workers[max_workers] = {};
+  int worker_count = 0;
+  pid_t owner = 0;  // after a fork the child has no workers
+  parallel_job* job = nullptr;
+  unsigned long ticket = 0;  // counts jobs, so that a worker takes each at most once
+  int seats = 0;             // workers that may still join the job
+  int active = 0;            // workers that have joined and not left
+  bool busy = false;         // a job is running; other callers work alone
+  bool stopped = false;
+};
+inline constinit pool_state pool{};
+inline constinit thread_local bool inside_parallel_for = false;
+
+inline namespace HEED_ABI {
+
+/// Processors that this thread may run on.
+[[nodiscard]] inline int available_processors() noexcept {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) > 0) return CPU_COUNT(&mask);
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? static_cast<int>(online) : 1;
+}
+
+inline void take_items(parallel_job& job) noexcept {
+  const bool was_inside = std::exchange(inside_parallel_for, true);
+  for (;;) {
+    const index_t item = __atomic_fetch_add(&job.next, index_t{1}, __ATOMIC_RELAXED);
+    if (item >= job.count) break;
+#if HEED_EXCEPTIONS
+    try {
+      job.run(job.context, item);
+    } catch (...) {
+      __atomic_store_n(&job.next, job.count, __ATOMIC_RELAXED);
+      pthread_mutex_lock(&pool.mutex);
+      if (*job.failure == nullptr) *job.failure = std::current_exception();
+      pthread_mutex_unlock(&pool.mutex);
+    }
+#else
+    job.run(job.context, item);
+#endif
+  }
+  inside_parallel_for = was_inside;
+}
+
+inline void* pool_worker(void*) noexcept {
+  unsigned long seen = 0;
+  pthread_mutex_lock(&pool.mutex);
+  while (!pool.stopped) {
+    if (pool.job == nullptr || pool.seats == 0 || pool.ticket == seen) {
+      pthread_cond_wait(&pool.work, &pool.mutex);
+      continue;
+    }
+    seen = pool.ticket;
+    --pool.seats;
+    ++pool.active;
+    parallel_job* const job = pool.job;
+    pthread_mutex_unlock(&pool.mutex);
+    take_items(*job);
+    pthread_mutex_lock(&pool.mutex);
+    if (--pool.active == 0) pthread_cond_signal(&pool.done);
+  }
+  pthread_mutex_unlock(&pool.mutex);
+  return nullptr;
+}
+
+/// Joins the workers when the process ends; calls after that run on their own thread.
+struct pool_joiner {
+  ~pool_joiner() {
+    if (pool.owner != getpid()) return;
+    pthread_mutex_lock(&pool.mutex);
+    pool.stopped = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.mutex);
+    for (int i = 0; i < pool.worker_count; ++i) pthread_join(pool.workers[i], nullptr);
+    pool.worker_count = 0;
+  }
+};
+
+/// With the mutex held: as many workers as asked for, or as many as the system gives. They take no signals.
+inline void start_workers(int wanted) noexcept {
+  static const pool_joiner joiner;
+  pool.owner = getpid();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (pool.worker_count < wanted && pool.worker_count < pool_state::max_workers) {
+    if (pthread_create(&pool.workers[pool.worker_count], nullptr, pool_worker, nullptr) != 0) break;
+    ++pool.worker_count;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+/// Takes the pool for one job, or says that the caller had better work alone.
+[[nodiscard]] inline bool enter_pool(parallel_job& job, int threads) noexcept {
+  if (pool.owner != 0 && pool.owner != getpid()) {  // a fork: the workers stayed behind, and perhaps a locked mutex
+    pool.~pool_state();
+    new (&pool) pool_state{};
+  }
+  pthread_mutex_lock(&pool.mutex);
+  const bool mine = !pool.busy && !pool.stopped;
+  if (mine) {
+    if (pool.worker_count < threads - 1) start_workers(threads - 1);
+    pool.busy = true;
+    pool.job = &job;
+    ++pool.ticket;
+    pool.seats = threads - 1;
+    for (int i = 1; i < threads; ++i) pthread_cond_signal(&pool.work);
+  }
+  pthread_mutex_unlock(&pool.mutex);
+  return mine;
+}
+
+inline void leave_pool() noexcept {
+  pthread_mutex_lock(&pool.mutex);
+  pool.seats = 0;  // whoever has not come by now is not waited for
+  pool.job = nullptr;
+  while (pool.active > 0) pthread_cond_wait(&pool.done, &pool.mutex);
+  pool.busy = false;
+  pthread_mutex_unlock(&pool.mutex);
+}
+
+/// Runs `body(item)` for every item in [0, count) on at most `threads` threads, this one among them, and returns when
+/// all are done. A call inside a call, or while another thread uses the pool, runs on its own thread.
+template <class Body>
+void parallel_for(index_t count, int threads, Body const& body) {
+  std::exception_ptr failure;
+  parallel_job job{[](void const* context, index_t item) { (*static_cast<Body const*>(context))(item); }, &body, count,
+                   0, &failure};
+  if (threads > count) threads = static_cast<int>(count);
+  if (threads > pool_state::max_workers) threads = pool_state::max_workers;
+  const bool shared = threads > 1 && !inside_parallel_for && enter_pool(job, threads);
+  take_items(job);
+  if (shared) leave_pool();
+#if HEED_EXCEPTIONS
+  if (failure != nullptr) std::rethrow_exception(failure);
+#endif
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

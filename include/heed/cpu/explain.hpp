@@ -1,0 +1,108 @@
+// A dry run of the forward pass: the same tiles and the same questions to the masks, but no element is read.
+#pragma once
+
+#include <string>
+
+#include "heed/cpu/forward.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+struct block_counts {
+  index_t skipped = 0;
+  index_t full = 0;
+  index_t partial = 0;
+  double elements = 0;  // scores in the blocks that a rule looks at one by one
+  double scores = 0;    // scores computed
+};
+
+/// Blocks are `block_keys` keys of one tile of query rows.
+template <class T>
+[[nodiscard]] block_counts count_blocks(kernel<T> const& run, sequence const& seq, index_t batch) {
+  problem const& call = run.call;
+  block_counts counts;
+  for (index_t head = 0; head < call.num_heads; ++head) {
+    for (index_t row = 0; row < seq.query_len;) {
+      query_tile<T> tile{};
+      tile.head = head;
+      tile.query_begin = row;
+      tile.vectors = vectors_for(seq.query_len - row, run.verb.lanes);
+      tile.rows = lesser(seq.query_len - row, tile.vectors * run.verb.lanes);
+      row += tile.rows;
+      const block area{batch,         head,        tile.query_begin, tile.query_begin + tile.rows,
+                       seq.key_begin, seq.key_end, seq.offset};
+      if (area.key_begin < area.key_end) tile.keys = run.rule.visible_keys(run.rule.rule, area);
+      for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
+        const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
+        const cover seen = part.key_begin < part.key_end ? run.rule.covers(run.rule.rule, part) : cover::none;
+        const double size =
+            static_cast<double>(tile.rows) * static_cast<double>(greater(part.key_end - part.key_begin, 0));
+        counts.skipped += seen == cover::none;
+        counts.full += seen == cover::full;
+        counts.partial += seen == cover::partial;
+        counts.elements += seen == cover::partial ? size : 0;
+        counts.scores += seen == cover::none ? 0 : size;
+      }
+    }
+  }
+  return counts;
+}
+
+template <class T>
+[[nodiscard]] std::string explain(problem const& call, rule_view const& rule) {
+  const kernel<T> run = kernel_of<T>(call, rule, nullptr);
+  double estimate = 0;
+  const partition cut = partition_of<T>(call, rule, run.verb.lanes, &estimate);
+  block_counts all;
+  for (index_t batch = 0; batch < call.batch_size; ++batch) {
+    const block_counts one = count_blocks(run, sequence_of(call, rule, batch), batch);
+    all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
+           all.scores + one.scores};
+  }
+  const double passes = call.weights.given() ? 1.0 : 0.0;
+  const double flops = all.scores * 2.0 *
+                       (static_cast<double>(call.head_dim_qk) * (1.0 + passes) + static_cast<double>(call.head_dim_v));
+  double bytes = 0;
+  for (operand const* box : {&call.query, &call.key, &call.value, &call.out, &call.lse, &call.weights}) {
+    if (!box->given()) continue;
+    double size = static_cast<double>(element_size(box->kind));
+    for (index_t extent : box->extents) size *= static_cast<double>(extent);
+    bytes += size;
+  }
+  const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
+  const auto how = [&](operand const& box) {
+    if (!packs<T>(box, rows_served)) return std::string("in place");
+    std::string text = "packed";
+    if (box.kind != (sizeof(T) == 4 ? element_kind::float32 : element_kind::float64)) {
+      text += std::string(" from ") + element_name(box.kind) + (box.kind == element_kind::float64 ? " (rounded)" : "");
+    }
+    return text;
+  };
+  const bool idle = call.nothing_to_do();
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "isa: %s\n"
+                "tile: %lld queries x %lld keys\n"
+                "accumulate: %s\n"
+                "blocks: skipped %lld, full %lld, partial %lld\n"
+                "elements evaluated: %.0f\n"
+                "key: %s\n"
+                "value: %s\n"
+                "bf16_dot: off\n"
+                "threads: %d\n"
+                "splits: 1\n"
+                "flops: %.0f\n"
+                "bytes: %.0f\n"
+                "scratch: %llu\n",
+                isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
+                static_cast<long long>(run.block_keys), sizeof(T) == 4 ? "float32" : "float64",
+                static_cast<long long>(all.skipped), static_cast<long long>(all.full),
+                static_cast<long long>(all.partial), all.elements, how(call.key).c_str(), how(call.value).c_str(),
+                idle ? 0 : cut.threads, flops, bytes,
+                static_cast<unsigned long long>(idle ? 0 : piece<T>::scratch_bytes(run, cut)) *
+                    static_cast<unsigned long long>(idle ? 0 : cut.threads));
+  return text;
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

@@ -1,0 +1,51 @@
+// From the instruction set in use to its doors.
+#pragma once
+
+#include "heed/cpu/doors/v1.hpp"
+#if defined(__x86_64__)
+#include "heed/cpu/doors/v3.hpp"
+#include "heed/cpu/doors/v4.hpp"
+#endif
+#include "heed/cpu/isa.hpp"
+#include "heed/mask/combine.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+template <class T>
+[[nodiscard]] verbs<T> const& verbs_of(isa_level level) noexcept {
+#if defined(__x86_64__)
+  if (level == isa_level::v4) return v4::table<T>;
+  if (level == isa_level::v3) return v3::table<T>;
+#endif
+  (void)level;
+  return v1::table<T>;
+}
+
+template <class T, class Rule>
+[[nodiscard]] rule_verb<T> rule_verb_of(isa_level level) noexcept {
+#if defined(__x86_64__)
+  if (level == isa_level::v4) return v4::apply_rule<T, Rule>;
+  if (level == isa_level::v3) return v3::apply_rule<T, Rule>;
+#endif
+  (void)level;
+  return v1::apply_rule<T, Rule>;
+}
+
+/// The caller's rule with its type forgotten: what the loops above the verbs ask of it.
+struct rule_view {
+  void const* rule;
+  cover (*covers)(void const* rule, block const& area);
+  key_range (*visible_keys)(void const* rule, block const& area);
+  void (*narrow)(void const* rule, index_t batch, sequence& seq);
+};
+
+template <class Rule>
+[[nodiscard]] rule_view view_of(Rule const& rule) noexcept {
+  return {&rule, [](void const* self, block const& area) { return static_cast<Rule const*>(self)->covers(area); },
+          [](void const* self, block const& area) { return visible_keys(*static_cast<Rule const*>(self), area); },
+          [](void const* self, index_t batch, sequence& seq) { narrow(*static_cast<Rule const*>(self), batch, seq); }};
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

@@ -1,0 +1,166 @@
+// Query tiles and their walk over the blocks of keys: what is skipped, what is packed, what a verb is given.
+#pragma once
+
+#include "heed/cpu/table.hpp"
+#include "heed/cpu/tuning.hpp"
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+
+/// One call on one instruction set.
+template <class T>
+struct kernel {
+  problem const& call;
+  verbs<T> const& verb;
+  rule_view rule;
+  rule_verb<T> apply_rule;
+  T scale;
+  index_t block_keys;
+};
+
+/// Up to three vectors of query rows of one head, and what is known of them after the keys seen so far.
+template <class T>
+struct query_tile {
+  index_t head;
+  index_t query_begin;
+  index_t rows;
+  int vectors;
+  key_range keys;  // outside of these nothing is visible
+  T* query;        // [head_dim_qk, lanes], scaled
+  T* out;          // [head_dim_v, lanes], not yet divided by row_sum
+  T* row_max;      // [lanes]
+  T* row_sum;      // [lanes]
+  T* factor;       // [lanes], 1 / row_sum once all keys are seen
+};
+
+/// What the tiles of one piece of work share.
+template <class T>
+struct workspace {
+  T* scores;     // [block_keys, lanes]
+  T* block_max;  // [lanes]
+  T* rescale;    // [lanes]
+  T* ones;       // [lanes]
+  T* key;        // [block_keys, head_dim_qk], if K is packed
+  T* value;      // [block_keys, head_dim_v], if V is packed
+};
+
+inline namespace HEED_ABI {
+
+/// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
+/// idle.
+[[nodiscard]] constexpr int vectors_for(index_t rows, int lanes) noexcept {
+  const index_t needed = ceil_div(rows, lanes);
+  return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
+}
+
+/// K or V as the verbs read it: contiguous rows of T. Rows of T with unit steps are used where they lie; others are
+/// packed, and so are rows that lie far apart, once enough queries use them.
+template <class T>
+[[nodiscard]] bool packs(operand const& box, index_t rows_served) noexcept {
+  if (box.kind != (sizeof(T) == 4 ? element_kind::float32 : element_kind::float64)) return true;
+  if (box.extents[3] > 1 && box.strides[3] != 1) return true;
+  return box.extents[2] > 1 && box.strides[2] != box.extents[3] && rows_served >= rows_that_repay_packing;
+}
+
+/// The part of a tile's block of scores in keys [begin, end) that may be visible.
+template <class T>
+[[nodiscard]] block visible_block(query_tile<T> const& tile, sequence const& seq, index_t batch, index_t begin,
+                                  index_t end) noexcept {
+  return {batch,
+          tile.head,
+          tile.query_begin,
+          tile.query_begin + tile.rows,
+          greater(begin, tile.keys.begin),
+          lesser(end, tile.keys.end),
+          seq.offset};
+}
+
+/// Rows of K or V from one key on.
+template <class T>
+struct key_rows {
+  T const* first;
+  index_t stride;
+
+  [[nodiscard]] T const* at(index_t row) const noexcept { return first + row * stride; }
+};
+
+template <class T>
+[[nodiscard]] key_rows<T> rows_of(kernel<T> const& run, operand const& box, T* packed, index_t batch, index_t head,
+                                  index_t begin, index_t end) noexcept {
+  if (packed == nullptr) {
+    return {static_cast<T const*>(box.row(batch, head, begin)), box.strides[2]};
+  }
+  run.verb.pack_rows(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3],
+                     packed);
+  return {packed, box.extents[3]};
+}
+
+/// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
+/// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read.
+template <class T, class Visit>
+void walk_keys(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
+               query_tile<T> const* tiles, int tile_count, Visit const& visit) {
+  key_range all{seq.key_end, seq.key_begin};
+  for (int t = 0; t < tile_count; ++t) {
+    if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
+    all = {lesser(all.begin, tiles[t].keys.begin), greater(all.end, tiles[t].keys.end)};
+  }
+  for (index_t begin = all.begin / run.block_keys * run.block_keys; begin < all.end; begin += run.block_keys) {
+    const index_t end = lesser(begin + run.block_keys, all.end);
+    const index_t first = greater(begin, all.begin);
+    bool loaded = false;
+    key_rows<T> key{}, value{};
+    for (int t = 0; t < tile_count; ++t) {
+      const block area = visible_block(tiles[t], seq, batch, first, end);
+      if (area.key_begin >= area.key_end) continue;
+      const cover seen = run.rule.covers(run.rule.rule, area);
+      if (seen == cover::none) continue;
+      if (!loaded) {
+        key = rows_of(run, run.call.key, work.key, batch, kv_head, first, end);
+        value = rows_of(run, run.call.value, work.value, batch, kv_head, first, end);
+        loaded = true;
+      }
+      visit(tiles[t], area, seen, key_rows<T>{key.at(area.key_begin - first), key.stride},
+            key_rows<T>{value.at(area.key_begin - first), value.stride});
+    }
+  }
+}
+
+/// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
+template <class T>
+void attend_tiles(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
+                  query_tile<T> const* tiles, int tile_count) {
+  walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
+            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
+              const index_t keys = area.key_end - area.key_begin;
+              const int width = tile.vectors - 1;
+              run.verb.scores[width](tile.query, key.first, key.stride, keys, run.call.head_dim_qk, work.scores,
+                                     tile.row_max, work.block_max);
+              if (seen == cover::partial) {
+                run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
+              }
+              run.verb.softmax[width](work.scores, keys, work.block_max, tile.row_max, tile.row_sum, work.rescale);
+              run.verb.accumulate[width](work.scores, value.first, value.stride, keys, run.call.head_dim_v, tile.out,
+                                         work.rescale);
+            });
+}
+
+/// A second pass, when row_max and factor are final: calls `visit(tile, area, probabilities, value rows)`.
+template <class T, class Visit>
+void revisit_tiles(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
+                   query_tile<T> const* tiles, int tile_count, T hidden, Visit const& visit) {
+  walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
+            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
+              const index_t keys = area.key_end - area.key_begin;
+              run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, keys, run.call.head_dim_qk,
+                                                work.scores, tile.row_max, work.block_max);
+              if (seen == cover::partial) {
+                run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
+              }
+              run.verb.probabilities(work.scores, keys, tile.vectors, tile.row_max, tile.factor, hidden);
+              visit(tile, area, work.scores, value);
+            });
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

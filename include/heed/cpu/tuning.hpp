@@ -1,0 +1,28 @@
+// The numbers that were chosen by measurement, apart from the logic that uses them.
+#pragma once
+
+#include "heed/base/index.hpp"
+
+namespace heed::detail {
+
+/// Keys in one block, counted from key 0. Results depend on it in their last bits, so it may depend on the type and the
+/// head dimensions alone. A block of K and one of V stay in the second-level cache.
+[[nodiscard]] constexpr index_t keys_per_block(index_t head_dim_qk, index_t head_dim_v,
+                                               index_t element_bytes) noexcept {
+  const index_t row = greater(head_dim_qk, head_dim_v) * element_bytes;
+  return row <= 1024 ? 128 : row <= 2048 ? 64 : row <= 8192 ? 32 : 16;
+}
+
+/// Query rows of one piece of work: how often a block of K and V is used once it is in the cache.
+inline constexpr index_t rows_per_item = 384;
+
+/// Scratch of one thread for the query tiles of a piece of work.
+inline constexpr index_t tile_scratch_bytes = 640 * 1024;
+
+/// Strided K and V are copied to contiguous rows once a block serves this many query rows.
+inline constexpr index_t rows_that_repay_packing = 96;
+
+/// Floating-point operations that repay waking one more thread: some 50 us.
+inline constexpr double flops_per_thread = 4e6;
+
+}  // namespace heed::detail

@@ -1,0 +1,5 @@
+// Everything of heed that runs on the CPU, from one include. No Eigen, MPI or CUDA header stands behind it.
+#pragma once
+
+#include "heed/attention.hpp"
+#include "heed/explain.hpp"

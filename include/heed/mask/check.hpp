@@ -1,0 +1,108 @@
+// What a mask must fulfil for a call: it broadcasts, its numbers are in range, its memory is not an output.
+#pragma once
+
+#include "heed/mask/combine.hpp"
+#include "heed/mask/dense.hpp"
+#include "heed/mask/lengths.hpp"
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// Most rules have nothing to check.
+template <class Rule>
+[[nodiscard]] bool check_rule(Rule const&, problem const&, report&) noexcept {
+  return true;
+}
+
+/// No output may lie in what the rule reads.
+[[nodiscard]] inline bool check_rule_memory(operand const& read, char const* name, problem const& call,
+                                            report& broken) {
+  return check_overlap(call.out, "out", read, name, errc::output_overlaps_input, broken) &&
+         check_overlap(call.lse, "lse", read, name, errc::output_overlaps_input, broken) &&
+         check_overlap(call.weights, "weights", read, name, errc::output_overlaps_input, broken);
+}
+
+template <bool Keep>
+[[nodiscard]] bool check_rule(dense_mask<Keep> const& mask, problem const& call, report& broken) {
+  char const* const name = Keep ? "keep_mask" : "drop_mask";
+  operand box;
+  box.data = const_cast<void*>(mask.data());
+  box.kind = element_kind::boolean;
+  box.rank = mask.rank();
+  const index_t wanted[4] = {call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv};
+  bool broadcasts = true;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    box.extents[axis] = mask.extent(axis);
+    box.strides[axis] = mask.stride(axis);
+    broadcasts = broadcasts && (mask.extent(axis) == 1 || mask.extent(axis) == wanted[axis]);
+  }
+  const index_t leading = mask.rank() == 3 ? mask.extent(1) : 0;
+  if (!broadcasts) {
+    char got[96] = "[";
+    int used = 1;
+    for (int axis = 4 - mask.rank(); axis < 4; ++axis) {
+      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
+                            static_cast<long long>(box.extents[axis]));
+    }
+    return broken.fail(
+        errc::mask_not_broadcastable,
+        "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
+        "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s",
+        name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
+        static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
+        leading != 0 && leading == wanted[0]
+            ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one mask per batch item is [batch_size, 1, "
+              "seq_len_q, seq_len_kv]"
+            : "");
+  }
+  return check_memory(box, name, true, broken) && check_rule_memory(box, name, call, broken);
+}
+
+[[nodiscard]] inline bool check_length_list(list<index_t> const& numbers, char const* name, index_t most,
+                                            char const* most_name, problem const& call, report& broken) {
+  if (!numbers.given()) return true;
+  if (numbers.size() != call.batch_size) {
+    return broken.fail(errc::lengths_wrong_count,
+                       "lengths.%s has %lld numbers for batch_size %lld; give one per batch item", name,
+                       static_cast<long long>(numbers.size()), static_cast<long long>(call.batch_size));
+  }
+  for (index_t batch = 0; batch < numbers.size(); ++batch) {
+    if (numbers[batch] < 0 || numbers[batch] > most) {
+      return broken.fail(errc::lengths_out_of_range, "lengths.%s[%lld] is %lld; it must lie in [0, %s=%lld]", name,
+                         static_cast<long long>(batch), static_cast<long long>(numbers[batch]), most_name,
+                         static_cast<long long>(most));
+    }
+  }
+  operand box = operand_of(tensor_view<index_t const, 1>(numbers.data(), {numbers.size()}));
+  box.kind = element_kind::float64;  // as wide as an index_t
+  return check_rule_memory(box, "lengths", call, broken);
+}
+
+[[nodiscard]] inline bool check_rule(lengths const& mask, problem const& call, report& broken) {
+  if (!check_length_list(mask.query, "query", call.seq_len_q, "seq_len_q", call, broken) ||
+      !check_length_list(mask.key, "key", call.seq_len_kv, "seq_len_kv", call, broken) ||
+      !check_length_list(mask.key_start, "key_start", call.seq_len_kv, "seq_len_kv", call, broken)) {
+    return false;
+  }
+  for (index_t batch = 0; batch < mask.key_start.size(); ++batch) {
+    const index_t end = mask.key.given() ? mask.key[batch] : call.seq_len_kv;
+    if (mask.key_start[batch] > end) {
+      return broken.fail(
+          errc::lengths_out_of_range,
+          "lengths.key_start[%lld] is %lld, behind lengths.key (%lld); visible keys are [key_start, key), "
+          "both counted from the start of the buffer",
+          static_cast<long long>(batch), static_cast<long long>(mask.key_start[batch]), static_cast<long long>(end));
+    }
+  }
+  return true;
+}
+
+/// Every rule that `&` has joined.
+template <class First, class Second>
+[[nodiscard]] bool check_rule(both<First, Second> const& joined, problem const& call, report& broken) {
+  return check_rule(joined.first, call, broken) && check_rule(joined.second, call, broken);
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail
