@@ -42,6 +42,7 @@ function(heed_test_program folder)
   heed_program(${target} ${sources})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${target} PRIVATE GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE HEED_OBJDUMP="${CMAKE_OBJDUMP}")
   add_dependencies(all_tests ${target})
 
   set(levels ${HEED_TEST_LEVELS})

@@ -1,0 +1,3 @@
+#include "unit.hpp"
+
+double unit_baseline() { return work(); }

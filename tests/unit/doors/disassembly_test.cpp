@@ -1,0 +1,122 @@
+// One unknown word in a target attribute drops the whole attribute without a warning, and the kernels then run, right
+// and slow, on the baseline. So this program disassembles itself and looks at its own doors.
+#include "support/disassembly.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "heed/heed.hpp"
+
+namespace {
+
+using disassembly::routine;
+
+std::vector<routine> const& own_routines() {
+  static const auto routines = disassembly::disassemble(HEED_OBJDUMP, disassembly::own_path());
+  return routines;
+}
+
+// "heed::detail::v0_1_base::v3::scores<float, 3>(...)" -> "scores", when the level is "v3"; else "".
+std::string door_name(std::string const& function, std::string const& level) {
+  if (function.find("heed::") == std::string::npos) return {};
+  const std::string room = "::" + level + "::";
+  const auto arguments = function.find('(');
+  const auto at = function.rfind(room, function.find('<'));
+  if (at == std::string::npos || at > arguments) return {};
+  const auto begin = at + room.size();
+  return function.substr(begin, function.find_first_of("<(", begin) - begin);
+}
+
+// Calls that make every door: each accumulate type, each element, a mask, both outputs.
+TEST(Doors, AreAllInThisProgram) {
+  heed::tensor<float, 4> query({1, 2, 5, 8}), key({1, 2, 7, 8}), value({1, 2, 7, 8}), out({1, 2, 5, 8});
+  heed::tensor<float, 4> weights({1, 2, 5, 7});
+  heed::attention(query, key, value, heed::into(out).weights(weights), heed::causal{});
+  heed::tensor<double, 4> wide_query({1, 2, 5, 8}), wide_out({1, 2, 5, 8});
+  heed::attention(wide_query, key, value, wide_out, heed::causal{});
+  EXPECT_EQ(out(0, 0, 0, 0), 0.0f);
+  ASSERT_GT(own_routines().size(), 50u) << "objdump found nothing: " << HEED_OBJDUMP;
+}
+
+#if defined(__x86_64__)
+
+// What every level must have, and what each of them computes on.
+const std::vector<std::string> arithmetic_doors = {"scores", "softmax", "accumulate", "probabilities", "finish"};
+
+void expect_registers(std::string const& level, std::string const& register_name) {
+  std::map<std::string, int> seen;
+  for (routine const& r : own_routines()) {
+    const std::string door = door_name(r.name, level);
+    for (auto const& wanted : arithmetic_doors) {
+      if (door != wanted) continue;
+      ++seen[door];
+      EXPECT_NE(disassembly::line_with(r, register_name), "") << r.name << " does not use " << register_name;
+    }
+  }
+  for (auto const& wanted : arithmetic_doors) EXPECT_GE(seen[wanted], 2) << level << "::" << wanted;
+}
+
+TEST(Doors, OfV4ComputeOnZmm) { expect_registers("v4", "%zmm"); }
+
+TEST(Doors, OfV3ComputeOnYmmAndNeverOnZmm) {
+  expect_registers("v3", "%ymm");
+  for (routine const& r : own_routines()) {
+    if (door_name(r.name, "v3").empty()) continue;
+    EXPECT_EQ(disassembly::line_with(r, "%zmm"), "") << r.name;
+  }
+}
+
+#if !defined(__AVX__)
+TEST(Doors, OfV1ComputeOnXmm) {
+  expect_registers("v1", "%xmm");
+  for (routine const& r : own_routines()) {
+    if (door_name(r.name, "v1").empty()) continue;
+    EXPECT_EQ(disassembly::line_beyond_sse(r), "") << r.name;
+  }
+}
+
+TEST(Code, OutsideTheDoorsIsBaseline) {
+  std::size_t seen = 0;
+  for (routine const& r : own_routines()) {
+    if (r.name.find("heed::") == std::string::npos) continue;
+    if (!door_name(r.name, "v3").empty() || !door_name(r.name, "v4").empty()) continue;
+    ++seen;
+    EXPECT_EQ(disassembly::line_beyond_sse(r), "") << r.name;
+  }
+  EXPECT_GT(seen, 10u);
+}
+#endif
+
+// A door that calls a helper passes packs through memory or, worse, through registers of another level.
+TEST(Doors, CallNothingOfTheHouse) {
+  for (char const* level : {"v1", "v3", "v4"}) {
+    for (routine const& r : own_routines()) {
+      if (door_name(r.name, level).empty()) continue;
+      for (auto const& line : r.lines) {
+        EXPECT_FALSE(line.starts_with("call") && line.find("heed::") != std::string::npos) << r.name << ": " << line;
+      }
+    }
+  }
+}
+
+#elif defined(__aarch64__)
+
+TEST(Doors, OfNeonComputeOnWholeVectors) {
+  std::map<std::string, int> seen;
+  for (routine const& r : own_routines()) {
+    const std::string door = door_name(r.name, "v1");
+    if (door != "scores" && door != "accumulate") continue;
+    ++seen[door];
+    const bool multiplies = !disassembly::line_with(r, "fmla").empty() || !disassembly::line_with(r, "fmul").empty();
+    EXPECT_TRUE(multiplies) << r.name;
+  }
+  EXPECT_GE(seen["scores"], 2);
+  EXPECT_GE(seen["accumulate"], 2);
+}
+
+#endif
+
+}  // namespace
