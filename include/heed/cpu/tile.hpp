@@ -36,12 +36,13 @@ struct query_tile {
 /// What the tiles of one piece of work share.
 template <class T>
 struct workspace {
-  T* scores;     // [block_keys, lanes]
-  T* block_max;  // [lanes]
-  T* rescale;    // [lanes]
-  T* ones;       // [lanes]
-  T* key;        // [block_keys, head_dim_qk], if K is packed
-  T* value;      // [block_keys, head_dim_v], if V is packed
+  T* scores;         // [block_keys, lanes]
+  T* scores_before;  // [block_keys, lanes], before softmax, where that is wanted
+  T* block_max;      // [lanes]
+  T* rescale;        // [lanes]
+  T* ones;           // [lanes]
+  T* key;            // [block_keys, head_dim_qk], if K is packed
+  T* value;          // [block_keys, head_dim_v], if V is packed
 };
 
 inline namespace HEED_ABI {
@@ -126,6 +127,17 @@ void walk_keys(kernel<T> const& run, workspace<T> const& work, sequence const& s
   }
 }
 
+/// Scores of one block, under the rule where it hides a part.
+template <class T>
+void score_block(kernel<T> const& run, workspace<T> const& work, query_tile<T> const& tile, block const& area,
+                 cover seen, key_rows<T> key) {
+  run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, area.key_end - area.key_begin,
+                                    run.call.head_dim_qk, work.scores, tile.row_max, work.block_max);
+  if (seen == cover::partial) {
+    run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
+  }
+}
+
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
 template <class T>
 void attend_tiles(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
@@ -133,32 +145,41 @@ void attend_tiles(kernel<T> const& run, workspace<T> const& work, sequence const
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
             [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
               const index_t keys = area.key_end - area.key_begin;
-              const int width = tile.vectors - 1;
-              run.verb.scores[width](tile.query, key.first, key.stride, keys, run.call.head_dim_qk, work.scores,
-                                     tile.row_max, work.block_max);
-              if (seen == cover::partial) {
-                run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
-              }
-              run.verb.softmax[width](work.scores, keys, work.block_max, tile.row_max, tile.row_sum, work.rescale);
-              run.verb.accumulate[width](work.scores, value.first, value.stride, keys, run.call.head_dim_v, tile.out,
-                                         work.rescale);
+              score_block(run, work, tile, area, seen, key);
+              run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
+                                                 work.rescale);
+              run.verb.accumulate[tile.vectors - 1](work.scores, value.first, value.stride, keys, run.call.head_dim_v,
+                                                    tile.out, work.rescale);
             });
 }
 
-/// A second pass, when row_max and factor are final: calls `visit(tile, area, probabilities, value rows)`.
-template <class T, class Visit>
-void revisit_tiles(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
-                   query_tile<T> const* tiles, int tile_count, T hidden, Visit const& visit) {
-  walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
+/// The same for one tile from the start, never touching a value that a row may not see.
+template <class T>
+void attend_visible(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
+                    query_tile<T> const& only) {
+  walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
               const index_t keys = area.key_end - area.key_begin;
-              run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, keys, run.call.head_dim_qk,
-                                                work.scores, tile.row_max, work.block_max);
-              if (seen == cover::partial) {
-                run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
-              }
-              run.verb.probabilities(work.scores, keys, tile.vectors, tile.row_max, tile.factor, hidden);
-              visit(tile, area, work.scores, value);
+              score_block(run, work, tile, area, seen, key);
+              const index_t count = keys * tile.vectors * run.verb.lanes;
+              for (index_t i = 0; i < count; ++i) work.scores_before[i] = work.scores[i];
+              run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
+                                                 work.rescale);
+              run.verb.accumulate_visible(work.scores, work.scores_before, value.first, value.stride, keys,
+                                          run.call.head_dim_v, tile.vectors, tile.out, work.rescale);
+            });
+}
+
+/// The probabilities of one tile, block by block, once row_max and factor are final: `visit(area, probabilities)`.
+template <class T, class Visit>
+void revisit_probabilities(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch,
+                           index_t kv_head, query_tile<T> const& only, Visit const& visit) {
+  walk_keys(run, work, seq, batch, kv_head, &only, 1,
+            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T>) {
+              score_block(run, work, tile, area, seen, key);
+              run.verb.probabilities(work.scores, area.key_end - area.key_begin, tile.vectors, tile.row_max,
+                                     tile.factor);
+              visit(area, work.scores);
             });
 }
 

@@ -16,9 +16,9 @@ struct verbs {
   void (*softmax[3])(T* scores, index_t keys, T const* block_max, T* row_max, T* row_sum, T* rescale);
   void (*accumulate[3])(T const* probabilities, T const* value, index_t value_stride, index_t keys, index_t head_dim,
                         T* out, T const* rescale);
-  void (*accumulate_visible)(T const* probabilities, T const* value, index_t value_stride, index_t keys,
-                             index_t head_dim, int vectors, T* out);
-  void (*probabilities)(T* scores, index_t keys, int vectors, T const* row_max, T const* factor, T hidden);
+  void (*accumulate_visible)(T const* probabilities, T const* scores, T const* value, index_t value_stride,
+                             index_t keys, index_t head_dim, int vectors, T* out, T const* rescale);
+  void (*probabilities)(T* scores, index_t keys, int vectors, T const* row_max, T const* factor);
   bool (*finish)(T const* out, index_t head_dim, int vectors, T const* row_sum, T* factor);
   void (*pack_query)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
                      index_t columns, T scale, index_t lanes, T* to);

@@ -31,13 +31,14 @@ HEED_DOOR_V4 void accumulate(T const* probabilities, T const* value, index_t val
   detail::accumulate<pack<T>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale);
 }
 template <class T>
-HEED_DOOR_V4 void accumulate_visible(T const* probabilities, T const* value, index_t value_stride, index_t keys,
-                                     index_t head_dim, int vectors, T* out) {
-  detail::accumulate_visible<pack<T>>(probabilities, value, value_stride, keys, head_dim, vectors, out);
+HEED_DOOR_V4 void accumulate_visible(T const* probabilities, T const* scores, T const* value, index_t value_stride,
+                                     index_t keys, index_t head_dim, int vectors, T* out, T const* rescale) {
+  detail::accumulate_visible<pack<T>>(probabilities, scores, value, value_stride, keys, head_dim, vectors, out,
+                                      rescale);
 }
 template <class T>
-HEED_DOOR_V4 void probabilities(T* scores, index_t keys, int vectors, T const* row_max, T const* factor, T hidden) {
-  detail::probabilities<pack<T>>(scores, keys, vectors, row_max, factor, hidden);
+HEED_DOOR_V4 void probabilities(T* scores, index_t keys, int vectors, T const* row_max, T const* factor) {
+  detail::probabilities<pack<T>>(scores, keys, vectors, row_max, factor);
 }
 template <class T>
 HEED_DOOR_V4 bool finish(T const* out, index_t head_dim, int vectors, T const* row_sum, T* factor) {

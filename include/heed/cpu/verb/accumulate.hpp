@@ -67,24 +67,31 @@ HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename S
   }
 }
 
-/// out += V^T P^T, leaving out the keys whose probability is negative: those are hidden, and 0 * NaN is NaN.
-/// Only tiles with an infinity or a NaN in sight come here.
+/// accumulate, leaving out the keys that a row may not see (score -inf): there 0 * NaN would be NaN. Only tiles with an
+/// infinity or a NaN in sight come here; the others would get the same bits.
 template <class Simd>
-HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
-                                  index_t value_stride, index_t keys, index_t head_dim, int vectors,
-                                  typename Simd::scalar* out) noexcept {
+HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  // [keys, lanes]
+                                  typename Simd::scalar const* scores,         // [keys, lanes], before softmax
+                                  typename Simd::scalar const* value, index_t value_stride, index_t keys,
+                                  index_t head_dim, int vectors, typename Simd::scalar* out,
+                                  typename Simd::scalar const* rescale) noexcept {
   using vector = typename Simd::vector;
+  const vector hidden = vector{} - infinity<typename Simd::scalar>;
   for (index_t dim = 0; dim < head_dim; ++dim) {
     for (int v = 0; v < vectors; ++v) {
       typename Simd::scalar* const place = out + (dim * vectors + v) * Simd::lanes;
-      vector sum;
+      vector sum, factor;
       Simd::load(sum, place);
+      Simd::load(factor, rescale + v * Simd::lanes);
+      sum *= factor;
       for (index_t key = 0; key < keys; ++key) {
-        vector probability, factor;
+        vector probability, score;
         Simd::load(probability, probabilities + (key * vectors + v) * Simd::lanes);
+        Simd::load(score, scores + (key * vectors + v) * Simd::lanes);
         Simd::splat(factor, value + key * value_stride + dim);
-        const vector added = sum + factor * probability;
-        sum = probability < vector{} ? sum : added;
+        vector added = sum;
+        added += factor * probability;
+        sum = score == hidden ? sum : added;
       }
       Simd::store(place, sum);
     }

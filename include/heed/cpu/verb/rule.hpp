@@ -12,7 +12,7 @@ namespace heed::detail {
 /// Lanes past the last row repeat it: no rule is asked about a row that does not exist.
 template <class Simd, class Rule>
 HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, int vectors, block const& area,
-                          typename Simd::scalar const* row_max, typename Simd::scalar* block_max) noexcept {
+                          typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
   using T = typename Simd::scalar;
   using vector = typename Simd::vector;
   // A copy, because stores to the scores might otherwise change what a reference stands for.

@@ -62,11 +62,11 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
   }
 }
 
-/// scores [keys, lanes] -> exp(scores - row_max) * factor, in place; `hidden` where a score is -inf.
+/// scores [keys, lanes] -> exp(scores - row_max) * factor, in place; 0 where a score is -inf, even in a row that is
+/// NaN.
 template <class Simd>
 HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int vectors,
-                             typename Simd::scalar const* row_max, typename Simd::scalar const* factor,
-                             typename Simd::scalar hidden) noexcept {
+                             typename Simd::scalar const* row_max, typename Simd::scalar const* factor) noexcept {
   using vector = typename Simd::vector;
   using T = typename Simd::scalar;
   const vector minus_infinity = vector{} - infinity<T>;
@@ -81,7 +81,7 @@ HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int ve
       Simd::load(score, place);
       vector exponent = (score - base) * log2_e<T>;
       exp2<Simd>(probability, exponent);
-      probability = score == minus_infinity ? vector{} + hidden : probability * times;
+      probability = score == minus_infinity ? vector{} : probability * times;
       Simd::store(place, probability);
     }
   }

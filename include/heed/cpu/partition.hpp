@@ -1,0 +1,83 @@
+// How a call is cut into pieces of work.
+#pragma once
+
+#include "heed/base/thread_pool.hpp"
+#include "heed/cpu/table.hpp"
+#include "heed/cpu/tuning.hpp"
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// Lengths and offset of one sequence of the batch.
+[[nodiscard]] inline sequence sequence_of(problem const& call, rule_view const& rule, index_t batch) noexcept {
+  sequence seq{call.seq_len_q, 0, call.seq_len_kv, 0};
+  rule.narrow(rule.rule, batch, seq);
+  seq.offset = call.options.anchor.offset(batch, seq.query_len, seq.key_end);
+  return seq;
+}
+
+/// How a call is cut: one item is some query heads of one key-value head times some query rows. Nothing here shows in a
+/// result: it only chooses how many tiles use a block of keys while it is in the cache, and who computes them.
+struct partition {
+  index_t heads_per_item = 1;
+  index_t rows_per_item = 1;
+  index_t head_chunks = 1;
+  index_t row_chunks = 1;
+  int threads = 1;
+
+  [[nodiscard]] index_t items(problem const& call) const noexcept {
+    return call.batch_size * call.num_kv_heads * head_chunks * row_chunks;
+  }
+  [[nodiscard]] index_t tiles_per_item(index_t lanes) const noexcept {
+    return heads_per_item * (ceil_div(rows_per_item, 3 * lanes) + 1);
+  }
+};
+
+template <class T>
+[[nodiscard]] partition partition_of(problem const& call, rule_view const& rule, index_t lanes, double* flops) {
+  *flops = 0;
+  for (index_t batch = 0; batch < call.batch_size; ++batch) {
+    const sequence seq = sequence_of(call, rule, batch);
+    const block whole{batch, 0, 0, seq.query_len, seq.key_begin, greater(seq.key_begin, seq.key_end), seq.offset};
+    if (whole.query_end == 0 || whole.key_begin >= whole.key_end) continue;
+    // The keys that the middle row may see stand for those of all.
+    block middle = whole;
+    middle.query_begin = whole.query_end / 2;
+    middle.query_end = middle.query_begin + 1;
+    const key_range keys = rule.visible_keys(rule.rule, middle);
+    *flops += 2.0 * static_cast<double>(call.num_heads) * static_cast<double>(seq.query_len) *
+              static_cast<double>(greater(keys.end - keys.begin, 0)) *
+              static_cast<double>(call.head_dim_qk + call.head_dim_v);
+  }
+  partition cut;
+  const double repaid = *flops / flops_per_thread;
+  if (call.options.threads != 1 && repaid >= 2) {
+    const int wanted = call.options.threads == 0 ? available_processors() : call.options.threads;
+    cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
+  }
+  const index_t full_tile = 3 * lanes;
+  const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(T));
+  const index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
+  cut.heads_per_item = lesser(call.group_size, tiles);
+  cut.rows_per_item = lesser(ceil_div(call.seq_len_q, full_tile), greater(1, tiles / cut.heads_per_item)) * full_tile;
+  const auto count_chunks = [&] {
+    cut.head_chunks = ceil_div(call.group_size, cut.heads_per_item);
+    cut.row_chunks = ceil_div(call.seq_len_q, cut.rows_per_item);
+  };
+  count_chunks();
+  // Enough items that no thread waits long for the last one.
+  while (cut.threads > 1 && cut.items(call) < 4 * cut.threads && cut.rows_per_item > full_tile) {
+    cut.rows_per_item = ceil_div(cut.rows_per_item / 2, full_tile) * full_tile;
+    count_chunks();
+  }
+  while (cut.threads > 1 && cut.items(call) < 2 * cut.threads && cut.heads_per_item > 1) {
+    cut.heads_per_item = ceil_div(cut.heads_per_item, 2);
+    count_chunks();
+  }
+  if (cut.items(call) < cut.threads) cut.threads = static_cast<int>(cut.items(call));
+  return cut;
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

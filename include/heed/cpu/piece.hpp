@@ -1,0 +1,191 @@
+// One piece of work: its query tiles, from packing the rows to writing out what they saw.
+#pragma once
+
+#include "heed/base/scratch.hpp"
+#include "heed/cpu/partition.hpp"
+#include "heed/cpu/tile.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// One item, with its tiles carved out of a thread's scratch.
+template <class T>
+class piece {
+ public:
+  piece(kernel<T> const& run, partition const& cut, index_t item) : run_(run), cut_(cut) {
+    problem const& call = run.call;
+    // Late rows first: under a causal mask they have the most keys, and the light items are left for the end.
+    const index_t row_chunk = cut.row_chunks - 1 - item % cut.row_chunks;
+    const index_t head_chunk = item / cut.row_chunks % cut.head_chunks;
+    kv_head_ = item / (cut.row_chunks * cut.head_chunks) % call.num_kv_heads;
+    batch_ = item / (cut.row_chunks * cut.head_chunks * call.num_kv_heads);
+    head_begin_ = kv_head_ * call.group_size + head_chunk * cut.heads_per_item;
+    head_end_ = lesser(head_begin_ + cut.heads_per_item, (kv_head_ + 1) * call.group_size);
+    row_begin_ = row_chunk * cut.rows_per_item;
+    row_end_ = lesser(row_begin_ + cut.rows_per_item, call.seq_len_q);
+    seq_ = sequence_of(call, run.rule, batch_);
+  }
+
+  /// Bytes of scratch, for any item of the call.
+  [[nodiscard]] static std::size_t scratch_bytes(kernel<T> const& run, partition const& cut) noexcept {
+    carver count(nullptr);
+    workspace<T> work{};
+    carve(run, cut, count, work);
+    for (index_t tile = cut.tiles_per_item(run.verb.lanes); tile > 0; --tile) {
+      query_tile<T> ignored{};
+      carve(run, count, 3 * run.verb.lanes, ignored);
+    }
+    return count.used() + static_cast<std::size_t>(cut.tiles_per_item(run.verb.lanes)) * sizeof(query_tile<T>) + 64;
+  }
+
+  void attend() {
+    scratch memory(scratch_bytes(run_, cut_));
+    carver from(memory.data());
+    carve(run_, cut_, from, work_);
+    tiles_ = from.template take<query_tile<T>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
+    const index_t rows_there = lesser(row_end_, seq_.query_len);
+    for (index_t head = head_begin_; head < head_end_; ++head) {
+      for (index_t row = row_begin_; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
+      write_empty_rows(head, greater(row_begin_, rows_there));
+    }
+    attend_tiles(run_, work_, seq_, batch_, kv_head_, tiles_, tile_count_);
+    for (int tile = 0; tile < tile_count_; ++tile) {
+      write_out(tiles_[tile]);
+      if (run_.call.weights.given()) write_weights(tiles_[tile]);
+    }
+  }
+
+ private:
+  static void carve(kernel<T> const& run, partition const& cut, carver& from, workspace<T>& work) noexcept {
+    const std::size_t lanes = static_cast<std::size_t>(3 * run.verb.lanes);
+    const std::size_t keys = static_cast<std::size_t>(lesser(run.block_keys, run.call.seq_len_kv));
+    const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
+    work.scores = from.template take<T>(keys * lanes);
+    work.scores_before = from.template take<T>(keys * lanes);
+    work.block_max = from.template take<T>(lanes);
+    work.rescale = from.template take<T>(lanes);
+    work.ones = from.template take<T>(lanes);
+    if (packs<T>(run.call.key, rows_served)) {
+      work.key = from.template take<T>(keys * static_cast<std::size_t>(run.call.head_dim_qk));
+    }
+    if (packs<T>(run.call.value, rows_served)) {
+      work.value = from.template take<T>(keys * static_cast<std::size_t>(run.call.head_dim_v));
+    }
+    for (std::size_t lane = 0; work.ones != nullptr && lane < lanes; ++lane) work.ones[lane] = T(1);
+  }
+
+  static void carve(kernel<T> const& run, carver& from, index_t lane_count, query_tile<T>& tile) noexcept {
+    const std::size_t lanes = static_cast<std::size_t>(lane_count);
+    tile.query = from.template take<T>(static_cast<std::size_t>(run.call.head_dim_qk) * lanes);
+    tile.out = from.template take<T>(static_cast<std::size_t>(run.call.head_dim_v) * lanes);
+    tile.row_max = from.template take<T>(lanes);
+    tile.row_sum = from.template take<T>(lanes);
+    tile.factor = from.template take<T>(lanes);
+  }
+
+  /// Sets up the tile that begins at `row`; returns how many rows it takes.
+  index_t open_tile(carver& from, index_t head, index_t row, index_t rows_left) noexcept {
+    problem const& call = run_.call;
+    query_tile<T>& tile = tiles_[tile_count_++];
+    tile.head = head;
+    tile.query_begin = row;
+    tile.vectors = vectors_for(rows_left, run_.verb.lanes);
+    const index_t lanes = tile.vectors * run_.verb.lanes;
+    tile.rows = lesser(rows_left, lanes);
+    const block area{batch_,     head, row, row + tile.rows, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
+                     seq_.offset};
+    tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(run_.rule.rule, area) : key_range{0, 0};
+    carve(run_, from, lanes, tile);
+    run_.verb.pack_query(call.query.row(batch_, head, row), call.query.kind, call.query.strides[2],
+                         call.query.strides[3], tile.rows, call.head_dim_qk, run_.scale, lanes, tile.query);
+    clear(tile);
+    return tile.rows;
+  }
+
+  /// The state of a tile that has seen no key.
+  void clear(query_tile<T> const& tile) const noexcept {
+    const index_t lanes = tile.vectors * run_.verb.lanes;
+    for (index_t i = 0; i < run_.call.head_dim_v * lanes; ++i) tile.out[i] = T(0);
+    for (index_t lane = 0; lane < lanes; ++lane) {
+      tile.row_max[lane] = -infinity<T>;
+      tile.row_sum[lane] = T(0);
+    }
+  }
+
+  void write_out(query_tile<T> const& tile) {
+    problem const& call = run_.call;
+    if (!run_.verb.finish(tile.out, call.head_dim_v, tile.vectors, tile.row_sum, tile.factor)) {
+      // An infinity or a NaN, perhaps out of a value that some rows of the tile may not see: 0 * NaN is NaN.
+      clear(tile);
+      attend_visible(run_, work_, seq_, batch_, kv_head_, tile);
+    }
+    run_.verb.unpack(tile.out, tile.factor, tile.vectors * run_.verb.lanes, tile.rows, call.head_dim_v,
+                     call.out.row(batch_, tile.head, tile.query_begin), call.out.kind, call.out.strides[2],
+                     call.out.strides[3]);
+    if (!call.lse.given()) return;
+    for (index_t row = 0; row < tile.rows; ++row) {
+      const double sum = static_cast<double>(tile.row_sum[row]);
+      write_lse(tile.head, tile.query_begin + row,
+                sum == 0 ? -infinity<double> : static_cast<double>(tile.row_max[row]) + __builtin_log(sum));
+    }
+  }
+
+  void write_weights(query_tile<T> const& tile) {
+    operand const& weights = run_.call.weights;
+    index_t written = 0;  // keys
+    revisit_probabilities(run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, T const* probabilities) {
+      write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
+      char* const corner = static_cast<char*>(weights.row(batch_, tile.head, tile.query_begin)) +
+                           area.key_begin * weights.strides[3] * element_size(weights.kind);
+      run_.verb.unpack(probabilities, work_.ones, tile.vectors * run_.verb.lanes, tile.rows,
+                       area.key_end - area.key_begin, corner, weights.kind, weights.strides[2], weights.strides[3]);
+      written = area.key_end;
+    });
+    write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);
+  }
+
+  void write_zero_weights(index_t head, index_t row_begin, index_t row_end, index_t key_begin, index_t key_end) const {
+    operand const& weights = run_.call.weights;
+    with_element(weights.kind, [&](auto element) {
+      using element_type = decltype(element);
+      for (index_t row = row_begin; row < row_end; ++row) {
+        element_type* const line = static_cast<element_type*>(weights.row(batch_, head, row));
+        for (index_t key = key_begin; key < key_end; ++key) line[key * weights.strides[3]] = element_type(0.0f);
+      }
+    });
+  }
+
+  void write_lse(index_t head, index_t row, double value) const {
+    void* const place = run_.call.lse.row(batch_, head, row);
+    if (run_.call.lse.kind == element_kind::float64) {
+      *static_cast<double*>(place) = value;
+    } else {
+      *static_cast<float*>(place) = static_cast<float>(value);
+    }
+  }
+
+  /// Rows of the item that lie past the sequence's query length.
+  void write_empty_rows(index_t head, index_t row_begin) const {
+    operand const& out = run_.call.out;
+    for (index_t row = row_begin; row < row_end_; ++row) {
+      with_element(out.kind, [&](auto element) {
+        using element_type = decltype(element);
+        element_type* const line = static_cast<element_type*>(out.row(batch_, head, row));
+        for (index_t dim = 0; dim < out.extents[3]; ++dim) line[dim * out.strides[3]] = element_type(0.0f);
+      });
+      if (run_.call.lse.given()) write_lse(head, row, -infinity<double>);
+    }
+    if (run_.call.weights.given()) write_zero_weights(head, row_begin, row_end_, 0, run_.call.seq_len_kv);
+  }
+
+  kernel<T> const& run_;
+  partition const& cut_;
+  index_t batch_, kv_head_, head_begin_, head_end_, row_begin_, row_end_;
+  sequence seq_;
+  workspace<T> work_{};
+  query_tile<T>* tiles_ = nullptr;
+  int tile_count_ = 0;
+};
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail
