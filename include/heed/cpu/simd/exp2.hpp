@@ -44,7 +44,7 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
   to = sum;
 }
 
-/// 2^x for x <= 0 or NaN: within 1.2 ulp (float) and 1.1 ulp (double); exactly 1 at 0; exactly 0 at -inf and below the
+/// 2^x for x <= 0 or NaN: within 1.5 ulp; exactly 1 at 0; exactly 0 at -inf and below the
 /// normal range; NaN for NaN. Needs round to nearest.
 template <class Simd>
 HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& exponent) noexcept {

@@ -1,0 +1,103 @@
+// The pool: every item once, on no more threads than asked for, whatever its callers do.
+#include "heed/base/thread_pool.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using heed::index_t;
+using heed::detail::parallel_for;
+
+void expect_each_item_once(index_t count, int threads) {
+  std::vector<std::atomic<int>> taken(static_cast<std::size_t>(count));
+  parallel_for(count, threads, [&](index_t item) { taken[static_cast<std::size_t>(item)]++; });
+  for (auto const& times : taken) EXPECT_EQ(times.load(), 1);
+}
+
+TEST(ThreadPool, TakesEachItemOnce) {
+  for (index_t count : {0, 1, 2, 3, 100}) {
+    for (int threads : {1, 2, 3, 7}) expect_each_item_once(count, threads);
+  }
+}
+
+TEST(ThreadPool, KeepsToTheNumberOfThreads) {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  parallel_for(64, 3, [&](index_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::lock_guard<std::mutex> lock(mutex);
+    seen.insert(std::this_thread::get_id());
+  });
+  EXPECT_LE(seen.size(), 3u);
+  EXPECT_GE(seen.size(), 2u) << "nobody helped with 64 ms of work";
+  seen.clear();
+  parallel_for(64, 1, [&](index_t) { seen.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(seen, std::set<std::thread::id>{std::this_thread::get_id()});
+}
+
+TEST(ThreadPool, ACallInsideACallStaysOnItsThread) {
+  std::atomic<int> outer{0}, inner{0}, elsewhere{0};
+  parallel_for(8, 4, [&](index_t) {
+    ++outer;
+    const auto here = std::this_thread::get_id();
+    parallel_for(8, 4, [&](index_t) {
+      ++inner;
+      if (std::this_thread::get_id() != here) ++elsewhere;
+    });
+  });
+  EXPECT_EQ(outer, 8);
+  EXPECT_EQ(inner, 64);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(ThreadPool, ManyCallersAtOnce) {
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 16; ++caller) {
+    callers.emplace_back([] {
+      for (int round = 0; round < 50; ++round) expect_each_item_once(17, 3);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+#if HEED_EXCEPTIONS
+TEST(ThreadPool, AnExceptionComesBackToTheCaller) {
+  for (int threads : {1, 4}) {
+    try {
+      parallel_for(100, threads, [](index_t item) {
+        if (item == 17) throw std::runtime_error("seventeen");
+      });
+      FAIL() << "nothing was thrown on " << threads << " threads";
+    } catch (std::runtime_error const& error) {
+      EXPECT_STREQ(error.what(), "seventeen");
+    }
+    expect_each_item_once(50, threads);
+  }
+}
+#endif
+
+TEST(ThreadPool, IsRebuiltAfterAFork) {
+  expect_each_item_once(20, 3);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> sum{0};
+    parallel_for(20, 3, [&](index_t) { ++sum; });
+    _exit(sum == 20 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  expect_each_item_once(20, 3);
+}
+
+}  // namespace
