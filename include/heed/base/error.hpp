@@ -36,6 +36,7 @@ enum class errc : int {
   not_mergeable,           ///< merge_heads: no single stride steps over head and head_dim
   unknown_isa,             ///< HEED_ISA names no level
   unavailable_isa,         ///< HEED_ISA names a level that this processor does not have
+  index_out_of_range,      ///< an index (a batch item, a head) lies outside its axis
   bad_file,                ///< a file cannot be read or written, or does not hold what it should
 };
 
