@@ -54,19 +54,17 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
   typename Simd::vector highest[Vectors];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
-  index_t done = 0;
-  for (; done + Rows <= keys; done += Rows) {
-    score_rows<Simd, Rows, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes,
-                                    highest);
-  }
-  if (done < keys && keys >= Rows) {  // the last rows once more, together with those before them: same values
-    done = keys - Rows;
-    score_rows<Simd, Rows, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes,
-                                    highest);
-    done = keys;
-  }
-  for (; done < keys; ++done) {
-    score_rows<Simd, 1, Vectors>(query, key + done * key_stride, key_stride, head_dim, scores + done * lanes, highest);
+  if (keys >= Rows) {
+    // The last tile may take up rows of the one before it once more: the same values.
+    for (index_t done = 0; done < keys; done += Rows) {
+      const index_t first = lesser(done, keys - Rows);
+      score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, scores + first * lanes,
+                                      highest);
+    }
+  } else {
+    for (index_t row = 0; row < keys; ++row) {
+      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, scores + row * lanes, highest);
+    }
   }
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::store(block_max + v * Simd::lanes, highest[v]);
