@@ -13,38 +13,38 @@
 namespace heed {
 
 /// What attention_with_weights returns.
-template <class T>
+template <class Element>
 struct attention_result {
-  tensor<T, 4> out;      ///< [batch_size, num_heads, seq_len_q, head_dim_v]
-  tensor<T, 4> weights;  ///< [batch_size, num_heads, seq_len_q, seq_len_kv]
+  tensor<Element, 4> out;      ///< [batch_size, num_heads, seq_len_q, head_dim_v]
+  tensor<Element, 4> weights;  ///< [batch_size, num_heads, seq_len_q, seq_len_kv]
 };
 
 namespace detail {
 
-template <class X>
-inline constexpr bool is_outputs = std::is_same_v<std::remove_cvref_t<X>, outputs>;
-template <class X>
-inline constexpr bool is_options = std::is_same_v<std::remove_cvref_t<X>, attention_options>;
+template <class Given>
+inline constexpr bool is_outputs = std::is_same_v<std::remove_cvref_t<Given>, outputs>;
+template <class Given>
+inline constexpr bool is_options = std::is_same_v<std::remove_cvref_t<Given>, attention_options>;
 /// Whatever is no rule and no options is taken for an output, so that a wrong one is told what is wrong with it.
-template <class X>
-concept output_argument = !rule_type<std::remove_cvref_t<X>> && !is_options<X>;
-template <class X>
-concept rule_argument = rule_type<std::remove_cvref_t<X>>;
+template <class Given>
+concept output_argument = !rule_type<std::remove_cvref_t<Given>> && !is_options<Given>;
+template <class Given>
+concept rule_argument = rule_type<std::remove_cvref_t<Given>>;
 
-template <class X>
-using element_of = typename std::remove_cvref_t<X>::value_type;
-template <class X>
+template <class Given>
+using element_of = typename std::remove_cvref_t<Given>::value_type;
+template <class Given>
 [[nodiscard]] consteval bool holds_floating_elements() {
-  if constexpr (tensor_like<X>) return floating_element<element_of<X>>;
+  if constexpr (tensor_like<Given>) return floating_element<element_of<Given>>;
   return true;  // that it is no tensor is said elsewhere
 }
 /// float, or double where query is double.
 template <class Query>
 using accumulate_type = std::conditional_t<element_kind_of<element_of<Query>> == element_kind::float64, double, float>;
 
-template <class X>
-[[nodiscard]] auto view_of_tensor(X const& given) noexcept {
-  if constexpr (is_tensor<X>) {
+template <class Given>
+[[nodiscard]] auto view_of_tensor(Given const& given) noexcept {
+  if constexpr (is_tensor<Given>) {
     return given.view();
   } else {
     return given;
@@ -107,9 +107,9 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
   raise(spoken.code(), text);
 }
 
-template <class T, class Rule>
+template <class Element, class Rule>
 void run_forward(problem const& call, Rule const& rule) {
-  forward<T>(call, view_of(rule), rule_verb_of<T, Rule>(current_isa().level));
+  forward<Element>(call, view_of(rule), rule_verb_of<Element, Rule>(current_isa().level));
 }
 
 /// The forms that allocate: out, and weights where asked for, of query's element type.
@@ -121,11 +121,11 @@ template <class Query, class Key, class Value, class Rule>
   const fp_environment environment;
   problem call = inputs_of(query, key, value, options);
   check_or_raise(call, rule, function);
-  using T = element_of<Query>;
-  attention_result<T> result;
-  result.out = tensor<T, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.head_dim_v});
+  using Element = element_of<Query>;
+  attention_result<Element> result;
+  result.out = tensor<Element, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.head_dim_v});
   if (with_weights) {
-    result.weights = tensor<T, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv});
+    result.weights = tensor<Element, 4>({call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv});
     call.weights = operand_of(result.weights.view());
   }
   call.out = operand_of(result.out.view());
@@ -138,7 +138,7 @@ template <class Query, class Key, class Value, class Rule>
 
 inline namespace HEED_ABI {
 
-/// Scaled dot-product attention: out = softmax(mask(scale * query key^T)) value, for each batch item and head.
+/// Scaled dot-product attention: out = softmax(mask(scale * query key^Element)) value, for each batch item and head.
 ///
 /// Shapes: query [B, Hq, Sq, D], key [B, Hkv, Skv, D], value [B, Hkv, Skv, Dv], out [B, Hq, Sq, Dv]; or all rank 3
 ///   [B, S, D] (one head), or all rank 2 [S, D]. Hq is a multiple of Hkv; query head h reads key-value head

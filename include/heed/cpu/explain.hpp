@@ -17,13 +17,13 @@ struct block_counts {
 };
 
 /// Blocks are `block_keys` keys of one tile of query rows.
-template <class T>
-[[nodiscard]] block_counts count_blocks(kernel<T> const& run, sequence const& seq, index_t batch) {
+template <class Real>
+[[nodiscard]] block_counts count_blocks(kernel<Real> const& run, sequence const& seq, index_t batch) {
   problem const& call = run.call;
   block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
     for (index_t row = 0; row < seq.query_len;) {
-      query_tile<T> tile{};
+      query_tile<Real> tile{};
       tile.head = head;
       tile.query_begin = row;
       tile.vectors = vectors_for(seq.query_len - row, run.verb.lanes);
@@ -48,11 +48,11 @@ template <class T>
   return counts;
 }
 
-template <class T>
+template <class Real>
 [[nodiscard]] std::string explain(problem const& call, rule_view const& rule) {
-  const kernel<T> run = kernel_of<T>(call, rule, nullptr);
+  const kernel<Real> run = kernel_of<Real>(call, rule, nullptr);
   double estimate = 0;
-  const partition cut = partition_of<T>(call, rule, run.verb.lanes, &estimate);
+  const partition cut = partition_of<Real>(call, rule, run.verb.lanes, &estimate);
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const block_counts one = count_blocks(run, sequence_of(call, rule, batch), batch);
@@ -71,9 +71,9 @@ template <class T>
   }
   const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
   const auto how = [&](operand const& box) {
-    if (!packs<T>(box, rows_served)) return std::string("in place");
+    if (!packs<Real>(box, rows_served)) return std::string("in place");
     std::string text = "packed";
-    if (box.kind != (sizeof(T) == 4 ? element_kind::float32 : element_kind::float64)) {
+    if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) {
       text += std::string(" from ") + element_name(box.kind) + (box.kind == element_kind::float64 ? " (rounded)" : "");
     }
     return text;
@@ -95,11 +95,11 @@ template <class T>
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
                 isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
-                static_cast<long long>(run.block_keys), sizeof(T) == 4 ? "float32" : "float64",
+                static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), all.elements, how(call.key).c_str(), how(call.value).c_str(),
                 idle ? 0 : cut.threads, flops, bytes,
-                static_cast<unsigned long long>(idle ? 0 : piece<T>::scratch_bytes(run, cut)) *
+                static_cast<unsigned long long>(idle ? 0 : piece<Real>::scratch_bytes(run, cut)) *
                     static_cast<unsigned long long>(idle ? 0 : cut.threads));
   return text;
 }

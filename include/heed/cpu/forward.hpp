@@ -8,29 +8,29 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-template <class T>
-[[nodiscard]] kernel<T> kernel_of(problem const& call, rule_view const& rule, rule_verb<T> apply) noexcept {
+template <class Real>
+[[nodiscard]] kernel<Real> kernel_of(problem const& call, rule_view const& rule, rule_verb<Real> apply) noexcept {
   const double scale = call.options.scale.has_value() ? *call.options.scale
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
   return {call,
-          verbs_of<T>(current_isa().level),
+          verbs_of<Real>(current_isa().level),
           rule,
           apply,
-          static_cast<T>(scale),
-          keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(T)))};
+          static_cast<Real>(scale),
+          keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real)))};
 }
 
-/// Runs a checked call. T is the accumulate type.
-template <class T>
-void forward(problem const& call, rule_view const& rule, rule_verb<T> apply) {
+/// Runs a checked call. Real is the accumulate type.
+template <class Real>
+void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply) {
   if (call.nothing_to_do()) return;
   const fp_environment environment;
-  const kernel<T> run = kernel_of(call, rule, apply);
+  const kernel<Real> run = kernel_of(call, rule, apply);
   double flops = 0;
-  const partition cut = partition_of<T>(call, rule, run.verb.lanes, &flops);
+  const partition cut = partition_of<Real>(call, rule, run.verb.lanes, &flops);
   parallel_for(cut.items(call), cut.threads, [&](index_t item) {
     const fp_environment worker_environment;
-    piece<T>(run, cut, item).attend();
+    piece<Real>(run, cut, item).attend();
   });
 }
 

@@ -34,7 +34,7 @@ struct partition {
   }
 };
 
-template <class T>
+template <class Real>
 [[nodiscard]] partition partition_of(problem const& call, rule_view const& rule, index_t lanes, double* flops) {
   *flops = 0;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
@@ -57,7 +57,7 @@ template <class T>
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
   const index_t full_tile = 3 * lanes;
-  const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(T));
+  const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(Real));
   const index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
   cut.heads_per_item = lesser(call.group_size, tiles);
   cut.rows_per_item = lesser(ceil_div(call.seq_len_q, full_tile), greater(1, tiles / cut.heads_per_item)) * full_tile;

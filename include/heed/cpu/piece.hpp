@@ -9,10 +9,10 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// One item, with its tiles carved out of a thread's scratch.
-template <class T>
+template <class Real>
 class piece {
  public:
-  piece(kernel<T> const& run, partition const& cut, index_t item) : run_(run), cut_(cut) {
+  piece(kernel<Real> const& run, partition const& cut, index_t item) : run_(run), cut_(cut) {
     problem const& call = run.call;
     // Late rows first: under a causal mask they have the most keys, and the light items are left for the end.
     const index_t row_chunk = cut.row_chunks - 1 - item % cut.row_chunks;
@@ -27,22 +27,22 @@ class piece {
   }
 
   /// Bytes of scratch, for any item of the call.
-  [[nodiscard]] static std::size_t scratch_bytes(kernel<T> const& run, partition const& cut) noexcept {
+  [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, partition const& cut) noexcept {
     carver count(nullptr);
-    workspace<T> work{};
+    workspace<Real> work{};
     carve(run, cut, count, work);
     for (index_t tile = cut.tiles_per_item(run.verb.lanes); tile > 0; --tile) {
-      query_tile<T> ignored{};
+      query_tile<Real> ignored{};
       carve(run, count, 3 * run.verb.lanes, ignored);
     }
-    return count.used() + static_cast<std::size_t>(cut.tiles_per_item(run.verb.lanes)) * sizeof(query_tile<T>) + 64;
+    return count.used() + static_cast<std::size_t>(cut.tiles_per_item(run.verb.lanes)) * sizeof(query_tile<Real>) + 64;
   }
 
   void attend() {
     scratch memory(scratch_bytes(run_, cut_));
     carver from(memory.data());
     carve(run_, cut_, from, work_);
-    tiles_ = from.template take<query_tile<T>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
+    tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
     const index_t rows_there = lesser(row_end_, seq_.query_len);
     for (index_t head = head_begin_; head < head_end_; ++head) {
       for (index_t row = row_begin_; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
@@ -56,37 +56,37 @@ class piece {
   }
 
  private:
-  static void carve(kernel<T> const& run, partition const& cut, carver& from, workspace<T>& work) noexcept {
+  static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(3 * run.verb.lanes);
     const std::size_t keys = static_cast<std::size_t>(lesser(run.block_keys, run.call.seq_len_kv));
     const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
-    work.scores = from.template take<T>(keys * lanes);
-    work.scores_before = from.template take<T>(keys * lanes);
-    work.block_max = from.template take<T>(lanes);
-    work.rescale = from.template take<T>(lanes);
-    work.ones = from.template take<T>(lanes);
-    if (packs<T>(run.call.key, rows_served)) {
-      work.key = from.template take<T>(keys * static_cast<std::size_t>(run.call.head_dim_qk));
+    work.scores = from.template take<Real>(keys * lanes);
+    work.scores_before = from.template take<Real>(keys * lanes);
+    work.block_max = from.template take<Real>(lanes);
+    work.rescale = from.template take<Real>(lanes);
+    work.ones = from.template take<Real>(lanes);
+    if (packs<Real>(run.call.key, rows_served)) {
+      work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.call.head_dim_qk));
     }
-    if (packs<T>(run.call.value, rows_served)) {
-      work.value = from.template take<T>(keys * static_cast<std::size_t>(run.call.head_dim_v));
+    if (packs<Real>(run.call.value, rows_served)) {
+      work.value = from.template take<Real>(keys * static_cast<std::size_t>(run.call.head_dim_v));
     }
-    for (std::size_t lane = 0; work.ones != nullptr && lane < lanes; ++lane) work.ones[lane] = T(1);
+    for (std::size_t lane = 0; work.ones != nullptr && lane < lanes; ++lane) work.ones[lane] = Real(1);
   }
 
-  static void carve(kernel<T> const& run, carver& from, index_t lane_count, query_tile<T>& tile) noexcept {
+  static void carve(kernel<Real> const& run, carver& from, index_t lane_count, query_tile<Real>& tile) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(lane_count);
-    tile.query = from.template take<T>(static_cast<std::size_t>(run.call.head_dim_qk) * lanes);
-    tile.out = from.template take<T>(static_cast<std::size_t>(run.call.head_dim_v) * lanes);
-    tile.row_max = from.template take<T>(lanes);
-    tile.row_sum = from.template take<T>(lanes);
-    tile.factor = from.template take<T>(lanes);
+    tile.query = from.template take<Real>(static_cast<std::size_t>(run.call.head_dim_qk) * lanes);
+    tile.out = from.template take<Real>(static_cast<std::size_t>(run.call.head_dim_v) * lanes);
+    tile.row_max = from.template take<Real>(lanes);
+    tile.row_sum = from.template take<Real>(lanes);
+    tile.factor = from.template take<Real>(lanes);
   }
 
   /// Sets up the tile that begins at `row`; returns how many rows it takes.
   index_t open_tile(carver& from, index_t head, index_t row, index_t rows_left) noexcept {
     problem const& call = run_.call;
-    query_tile<T>& tile = tiles_[tile_count_++];
+    query_tile<Real>& tile = tiles_[tile_count_++];
     tile.head = head;
     tile.query_begin = row;
     tile.vectors = vectors_for(rows_left, run_.verb.lanes);
@@ -103,16 +103,16 @@ class piece {
   }
 
   /// The state of a tile that has seen no key.
-  void clear(query_tile<T> const& tile) const noexcept {
+  void clear(query_tile<Real> const& tile) const noexcept {
     const index_t lanes = tile.vectors * run_.verb.lanes;
-    for (index_t i = 0; i < run_.call.head_dim_v * lanes; ++i) tile.out[i] = T(0);
+    for (index_t i = 0; i < run_.call.head_dim_v * lanes; ++i) tile.out[i] = Real(0);
     for (index_t lane = 0; lane < lanes; ++lane) {
-      tile.row_max[lane] = -infinity<T>;
-      tile.row_sum[lane] = T(0);
+      tile.row_max[lane] = -infinity<Real>;
+      tile.row_sum[lane] = Real(0);
     }
   }
 
-  void write_out(query_tile<T> const& tile) {
+  void write_out(query_tile<Real> const& tile) {
     problem const& call = run_.call;
     if (!run_.verb.finish(tile.out, call.head_dim_v, tile.vectors, tile.row_sum, tile.factor)) {
       // An infinity or a NaN, perhaps out of a value that some rows of the tile may not see: 0 * NaN is NaN.
@@ -130,10 +130,10 @@ class piece {
     }
   }
 
-  void write_weights(query_tile<T> const& tile) {
+  void write_weights(query_tile<Real> const& tile) {
     operand const& weights = run_.call.weights;
     index_t written = 0;  // keys
-    revisit_probabilities(run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, T const* probabilities) {
+    revisit_probabilities(run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, Real const* probabilities) {
       write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
       char* const corner = static_cast<char*>(weights.row(batch_, tile.head, tile.query_begin)) +
                            area.key_begin * weights.strides[3] * element_size(weights.kind);
@@ -178,12 +178,12 @@ class piece {
     if (run_.call.weights.given()) write_zero_weights(head, row_begin, row_end_, 0, run_.call.seq_len_kv);
   }
 
-  kernel<T> const& run_;
+  kernel<Real> const& run_;
   partition const& cut_;
   index_t batch_, kv_head_, head_begin_, head_end_, row_begin_, row_end_;
   sequence seq_;
-  workspace<T> work_{};
-  query_tile<T>* tiles_ = nullptr;
+  workspace<Real> work_{};
+  query_tile<Real>* tiles_ = nullptr;
   int tile_count_ = 0;
 };
 

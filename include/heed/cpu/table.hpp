@@ -12,24 +12,24 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-template <class T>
-[[nodiscard]] verbs<T> const& verbs_of(isa_level level) noexcept {
+template <class Real>
+[[nodiscard]] verbs<Real> const& verbs_of(isa_level level) noexcept {
 #if defined(__x86_64__)
-  if (level == isa_level::v4) return v4::table<T>;
-  if (level == isa_level::v3) return v3::table<T>;
+  if (level == isa_level::v4) return v4::table<Real>;
+  if (level == isa_level::v3) return v3::table<Real>;
 #endif
   (void)level;
-  return v1::table<T>;
+  return v1::table<Real>;
 }
 
-template <class T, class Rule>
-[[nodiscard]] rule_verb<T> rule_verb_of(isa_level level) noexcept {
+template <class Real, class Rule>
+[[nodiscard]] rule_verb<Real> rule_verb_of(isa_level level) noexcept {
 #if defined(__x86_64__)
-  if (level == isa_level::v4) return v4::apply_rule<T, Rule>;
-  if (level == isa_level::v3) return v3::apply_rule<T, Rule>;
+  if (level == isa_level::v4) return v4::apply_rule<Real, Rule>;
+  if (level == isa_level::v3) return v3::apply_rule<Real, Rule>;
 #endif
   (void)level;
-  return v1::apply_rule<T, Rule>;
+  return v1::apply_rule<Real, Rule>;
 }
 
 /// The caller's rule with its type forgotten: what the loops above the verbs ask of it.

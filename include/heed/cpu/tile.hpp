@@ -8,41 +8,41 @@
 namespace heed::detail {
 
 /// One call on one instruction set.
-template <class T>
+template <class Real>
 struct kernel {
   problem const& call;
-  verbs<T> const& verb;
+  verbs<Real> const& verb;
   rule_view rule;
-  rule_verb<T> apply_rule;
-  T scale;
+  rule_verb<Real> apply_rule;
+  Real scale;
   index_t block_keys;
 };
 
 /// Up to three vectors of query rows of one head, and what is known of them after the keys seen so far.
-template <class T>
+template <class Real>
 struct query_tile {
   index_t head;
   index_t query_begin;
   index_t rows;
   int vectors;
   key_range keys;  // outside of these nothing is visible
-  T* query;        // [head_dim_qk, lanes], scaled
-  T* out;          // [head_dim_v, lanes], not yet divided by row_sum
-  T* row_max;      // [lanes]
-  T* row_sum;      // [lanes]
-  T* factor;       // [lanes], 1 / row_sum once all keys are seen
+  Real* query;     // [head_dim_qk, lanes], scaled
+  Real* out;       // [head_dim_v, lanes], not yet divided by row_sum
+  Real* row_max;   // [lanes]
+  Real* row_sum;   // [lanes]
+  Real* factor;    // [lanes], 1 / row_sum once all keys are seen
 };
 
 /// What the tiles of one piece of work share.
-template <class T>
+template <class Real>
 struct workspace {
-  T* scores;         // [block_keys, lanes]
-  T* scores_before;  // [block_keys, lanes], before softmax, where that is wanted
-  T* block_max;      // [lanes]
-  T* rescale;        // [lanes]
-  T* ones;           // [lanes]
-  T* key;            // [block_keys, head_dim_qk], if K is packed
-  T* value;          // [block_keys, head_dim_v], if V is packed
+  Real* scores;         // [block_keys, lanes]
+  Real* scores_before;  // [block_keys, lanes], before softmax, where that is wanted
+  Real* block_max;      // [lanes]
+  Real* rescale;        // [lanes]
+  Real* ones;           // [lanes]
+  Real* key;            // [block_keys, head_dim_qk], if K is packed
+  Real* value;          // [block_keys, head_dim_v], if V is packed
 };
 
 inline namespace HEED_ABI {
@@ -54,18 +54,18 @@ inline namespace HEED_ABI {
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
 }
 
-/// K or V as the verbs read it: contiguous rows of T. Rows of T with unit steps are used where they lie; others are
-/// packed, and so are rows that lie far apart, once enough queries use them.
-template <class T>
+/// K or V as the verbs read it: contiguous rows of Real. Rows of Real with unit steps are used where they lie; others
+/// are packed, and so are rows that lie far apart, once enough queries use them.
+template <class Real>
 [[nodiscard]] bool packs(operand const& box, index_t rows_served) noexcept {
-  if (box.kind != (sizeof(T) == 4 ? element_kind::float32 : element_kind::float64)) return true;
+  if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) return true;
   if (box.extents[3] > 1 && box.strides[3] != 1) return true;
   return box.extents[2] > 1 && box.strides[2] != box.extents[3] && rows_served >= rows_that_repay_packing;
 }
 
 /// The part of a tile's block of scores in keys [begin, end) that may be visible.
-template <class T>
-[[nodiscard]] block visible_block(query_tile<T> const& tile, sequence const& seq, index_t batch, index_t begin,
+template <class Real>
+[[nodiscard]] block visible_block(query_tile<Real> const& tile, sequence const& seq, index_t batch, index_t begin,
                                   index_t end) noexcept {
   return {batch,
           tile.head,
@@ -77,19 +77,19 @@ template <class T>
 }
 
 /// Rows of K or V from one key on.
-template <class T>
+template <class Real>
 struct key_rows {
-  T const* first;
+  Real const* first;
   index_t stride;
 
-  [[nodiscard]] T const* at(index_t row) const noexcept { return first + row * stride; }
+  [[nodiscard]] Real const* at(index_t row) const noexcept { return first + row * stride; }
 };
 
-template <class T>
-[[nodiscard]] key_rows<T> rows_of(kernel<T> const& run, operand const& box, T* packed, index_t batch, index_t head,
-                                  index_t begin, index_t end) noexcept {
+template <class Real>
+[[nodiscard]] key_rows<Real> rows_of(kernel<Real> const& run, operand const& box, Real* packed, index_t batch,
+                                     index_t head, index_t begin, index_t end) noexcept {
   if (packed == nullptr) {
-    return {static_cast<T const*>(box.row(batch, head, begin)), box.strides[2]};
+    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
   }
   run.verb.pack_rows(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3],
                      packed);
@@ -98,9 +98,9 @@ template <class T>
 
 /// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
 /// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read.
-template <class T, class Visit>
-void walk_keys(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
-               query_tile<T> const* tiles, int tile_count, Visit const& visit) {
+template <class Real, class Visit>
+void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
+               index_t kv_head, query_tile<Real> const* tiles, int tile_count, Visit const& visit) {
   key_range all{seq.key_end, seq.key_begin};
   for (int t = 0; t < tile_count; ++t) {
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
@@ -110,7 +110,7 @@ void walk_keys(kernel<T> const& run, workspace<T> const& work, sequence const& s
     const index_t end = lesser(begin + run.block_keys, all.end);
     const index_t first = greater(begin, all.begin);
     bool loaded = false;
-    key_rows<T> key{}, value{};
+    key_rows<Real> key{}, value{};
     for (int t = 0; t < tile_count; ++t) {
       const block area = visible_block(tiles[t], seq, batch, first, end);
       if (area.key_begin >= area.key_end) continue;
@@ -121,16 +121,16 @@ void walk_keys(kernel<T> const& run, workspace<T> const& work, sequence const& s
         value = rows_of(run, run.call.value, work.value, batch, kv_head, first, end);
         loaded = true;
       }
-      visit(tiles[t], area, seen, key_rows<T>{key.at(area.key_begin - first), key.stride},
-            key_rows<T>{value.at(area.key_begin - first), value.stride});
+      visit(tiles[t], area, seen, key_rows<Real>{key.at(area.key_begin - first), key.stride},
+            key_rows<Real>{value.at(area.key_begin - first), value.stride});
     }
   }
 }
 
 /// Scores of one block, under the rule where it hides a part.
-template <class T>
-void score_block(kernel<T> const& run, workspace<T> const& work, query_tile<T> const& tile, block const& area,
-                 cover seen, key_rows<T> key) {
+template <class Real>
+void score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
+                 cover seen, key_rows<Real> key) {
   run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, area.key_end - area.key_begin,
                                     run.call.head_dim_qk, work.scores, tile.row_max, work.block_max);
   if (seen == cover::partial) {
@@ -139,11 +139,11 @@ void score_block(kernel<T> const& run, workspace<T> const& work, query_tile<T> c
 }
 
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
-template <class T>
-void attend_tiles(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
-                  query_tile<T> const* tiles, int tile_count) {
+template <class Real>
+void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
+                  index_t kv_head, query_tile<Real> const* tiles, int tile_count) {
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
-            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
+            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               const index_t keys = area.key_end - area.key_begin;
               score_block(run, work, tile, area, seen, key);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
@@ -154,11 +154,11 @@ void attend_tiles(kernel<T> const& run, workspace<T> const& work, sequence const
 }
 
 /// The same for one tile from the start, never touching a value that a row may not see.
-template <class T>
-void attend_visible(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch, index_t kv_head,
-                    query_tile<T> const& only) {
+template <class Real>
+void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
+                    index_t kv_head, query_tile<Real> const& only) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
-            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T> value) {
+            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               const index_t keys = area.key_end - area.key_begin;
               score_block(run, work, tile, area, seen, key);
               const index_t count = keys * tile.vectors * run.verb.lanes;
@@ -171,11 +171,11 @@ void attend_visible(kernel<T> const& run, workspace<T> const& work, sequence con
 }
 
 /// The probabilities of one tile, block by block, once row_max and factor are final: `visit(area, probabilities)`.
-template <class T, class Visit>
-void revisit_probabilities(kernel<T> const& run, workspace<T> const& work, sequence const& seq, index_t batch,
-                           index_t kv_head, query_tile<T> const& only, Visit const& visit) {
+template <class Real, class Visit>
+void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
+                           index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
-            [&](query_tile<T> const& tile, block const& area, cover seen, key_rows<T> key, key_rows<T>) {
+            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real>) {
               score_block(run, work, tile, area, seen, key);
               run.verb.probabilities(work.scores, area.key_end - area.key_begin, tile.vectors, tile.row_max,
                                      tile.factor);

@@ -12,70 +12,72 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 namespace v4 {
 
-template <class T>
-using pack = simd<T, 64 / static_cast<int>(sizeof(T))>;
+template <class Real>
+using pack = simd<Real, 64 / static_cast<int>(sizeof(Real))>;
 inline constexpr int tile_rows = 8;  // keys or value dimensions in one register tile
 
-template <class T, int Vectors>
-HEED_DOOR_V4 void scores(T const* query, T const* key, index_t key_stride, index_t keys, index_t head_dim, T* to,
-                         T const* row_max, T* block_max) {
-  detail::scores<pack<T>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, to, row_max, block_max);
+template <class Real, int Vectors>
+HEED_DOOR_V4 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
+                         Real* to, Real const* row_max, Real* block_max) {
+  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, to, row_max, block_max);
 }
-template <class T, int Vectors>
-HEED_DOOR_V4 void softmax(T* scores, index_t keys, T const* block_max, T* row_max, T* row_sum, T* rescale) {
-  detail::softmax<pack<T>, Vectors>(scores, keys, block_max, row_max, row_sum, rescale);
+template <class Real, int Vectors>
+HEED_DOOR_V4 void softmax(Real* scores, index_t keys, Real const* block_max, Real* row_max, Real* row_sum,
+                          Real* rescale) {
+  detail::softmax<pack<Real>, Vectors>(scores, keys, block_max, row_max, row_sum, rescale);
 }
-template <class T, int Vectors>
-HEED_DOOR_V4 void accumulate(T const* probabilities, T const* value, index_t value_stride, index_t keys,
-                             index_t head_dim, T* out, T const* rescale) {
-  detail::accumulate<pack<T>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale);
+template <class Real, int Vectors>
+HEED_DOOR_V4 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
+                             index_t head_dim, Real* out, Real const* rescale) {
+  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale);
 }
-template <class T>
-HEED_DOOR_V4 void accumulate_visible(T const* probabilities, T const* scores, T const* value, index_t value_stride,
-                                     index_t keys, index_t head_dim, int vectors, T* out, T const* rescale) {
-  detail::accumulate_visible<pack<T>>(probabilities, scores, value, value_stride, keys, head_dim, vectors, out,
-                                      rescale);
+template <class Real>
+HEED_DOOR_V4 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,
+                                     index_t value_stride, index_t keys, index_t head_dim, int vectors, Real* out,
+                                     Real const* rescale) {
+  detail::accumulate_visible<pack<Real>>(probabilities, scores, value, value_stride, keys, head_dim, vectors, out,
+                                         rescale);
 }
-template <class T>
-HEED_DOOR_V4 void probabilities(T* scores, index_t keys, int vectors, T const* row_max, T const* factor) {
-  detail::probabilities<pack<T>>(scores, keys, vectors, row_max, factor);
+template <class Real>
+HEED_DOOR_V4 void probabilities(Real* scores, index_t keys, int vectors, Real const* row_max, Real const* factor) {
+  detail::probabilities<pack<Real>>(scores, keys, vectors, row_max, factor);
 }
-template <class T>
-HEED_DOOR_V4 bool finish(T const* out, index_t head_dim, int vectors, T const* row_sum, T* factor) {
-  return detail::finish<pack<T>>(out, head_dim, vectors, row_sum, factor);
+template <class Real>
+HEED_DOOR_V4 bool finish(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor) {
+  return detail::finish<pack<Real>>(out, head_dim, vectors, row_sum, factor);
 }
-template <class T>
+template <class Real>
 HEED_DOOR_V4 void pack_query(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
-                             index_t rows, index_t columns, T scale, index_t lanes, T* to) {
-  detail::pack_query<T>(from, kind, row_stride, column_stride, rows, columns, scale, lanes, to);
+                             index_t rows, index_t columns, Real scale, index_t lanes, Real* to) {
+  detail::pack_query<Real>(from, kind, row_stride, column_stride, rows, columns, scale, lanes, to);
 }
-template <class T>
+template <class Real>
 HEED_DOOR_V4 void pack_rows(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
-                            index_t rows, index_t columns, T* to) {
-  detail::pack_rows<T>(from, kind, row_stride, column_stride, rows, columns, to);
+                            index_t rows, index_t columns, Real* to) {
+  detail::pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
 }
-template <class T>
-HEED_DOOR_V4 void unpack(T const* from, T const* factor, index_t lanes, index_t rows, index_t columns, void* to,
+template <class Real>
+HEED_DOOR_V4 void unpack(Real const* from, Real const* factor, index_t lanes, index_t rows, index_t columns, void* to,
                          element_kind kind, index_t row_stride, index_t column_stride) {
-  detail::unpack<T>(from, factor, lanes, rows, columns, to, kind, row_stride, column_stride);
+  detail::unpack<Real>(from, factor, lanes, rows, columns, to, kind, row_stride, column_stride);
 }
-template <class T, class Rule>
-HEED_DOOR_V4 void apply_rule(void const* rule, T* scores, int vectors, block const& area, T const* row_max,
-                             T* block_max) {
-  detail::apply_rule<pack<T>>(*static_cast<Rule const*>(rule), scores, vectors, area, row_max, block_max);
+template <class Real, class Rule>
+HEED_DOOR_V4 void apply_rule(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
+                             Real* block_max) {
+  detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, vectors, area, row_max, block_max);
 }
 
-template <class T>
-inline constexpr verbs<T> table{pack<T>::lanes,
-                                {scores<T, 1>, scores<T, 2>, scores<T, 3>},
-                                {softmax<T, 1>, softmax<T, 2>, softmax<T, 3>},
-                                {accumulate<T, 1>, accumulate<T, 2>, accumulate<T, 3>},
-                                accumulate_visible<T>,
-                                probabilities<T>,
-                                finish<T>,
-                                pack_query<T>,
-                                pack_rows<T>,
-                                unpack<T>};
+template <class Real>
+inline constexpr verbs<Real> table{pack<Real>::lanes,
+                                   {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
+                                   {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
+                                   {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},
+                                   accumulate_visible<Real>,
+                                   probabilities<Real>,
+                                   finish<Real>,
+                                   pack_query<Real>,
+                                   pack_rows<Real>,
+                                   unpack<Real>};
 
 }  // namespace v4
 }  // namespace HEED_ABI

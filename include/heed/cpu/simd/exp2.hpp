@@ -6,7 +6,7 @@
 namespace heed::detail {
 
 // Polynomials p(f) = 2^f with p(0) exactly 1, minimax in relative error (own Remez runs).
-template <class T>
+template <class Real>
 struct exp2_polynomial;
 template <>
 struct exp2_polynomial<float> {  // f in [-1/2, 1/2], 2.0e-9
@@ -48,11 +48,11 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
 /// normal range; NaN for NaN. Needs round to nearest.
 template <class Simd>
 HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& exponent) noexcept {
-  using T = typename Simd::scalar;
+  using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
   using integers = typename Simd::integers;
 #if defined(__x86_64__) && !defined(__clang__)
-  if constexpr (Simd::bytes == 64 && sizeof(T) == 4) {
+  if constexpr (Simd::bytes == 64 && sizeof(Real) == 4) {
     // One instruction for the fraction, one for the power; both take -inf and NaN as they should.
     vector fraction, power;
     asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
@@ -64,15 +64,15 @@ HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& expo
   // Adding `magic` leaves the rounded exponent, already biased, in the low bits of the sum. Clamped so that the
   // smallest one gives the bits of +0: what underflows, and -inf, becomes exactly 0. The power of two is multiplied in
   // rather than added to the exponent bits: a NaN then stays one.
-  constexpr T bias = sizeof(T) == 4 ? T(127) : T(1023);
-  constexpr T magic = (sizeof(T) == 4 ? T(12582912) : T(6755399441055744)) + bias;
+  constexpr Real bias = sizeof(Real) == 4 ? Real(127) : Real(1023);
+  constexpr Real magic = (sizeof(Real) == 4 ? Real(12582912) : Real(6755399441055744)) + bias;
   const vector least = vector{} - bias;
   vector clamped, power;
-  Simd::max(clamped, least, exponent);
+  Simd::larger(clamped, least, exponent);
   const vector sum = clamped + magic;
   const vector fraction = clamped - (sum - magic);
-  horner<exp2_polynomial<T>>(power, fraction);
-  const integers scale = reinterpret_cast<integers const&>(sum) << (sizeof(T) == 4 ? 23 : 52);
+  horner<exp2_polynomial<Real>>(power, fraction);
+  const integers scale = reinterpret_cast<integers const&>(sum) << (sizeof(Real) == 4 ? 23 : 52);
   to = power * reinterpret_cast<vector const&>(scale);
 }
 

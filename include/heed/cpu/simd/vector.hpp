@@ -9,31 +9,31 @@
 
 namespace heed::detail {
 
-/// `Lanes` numbers of type T, one for each query row.
-template <class T, int Lanes>
+/// `Lanes` numbers of type Real, one for each query row.
+template <class Real, int Lanes>
 struct simd {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
-  using scalar = T;
-  using integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  static_assert(std::is_same_v<Real, float> || std::is_same_v<Real, double>);
+  using scalar = Real;
+  using integer = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
   static constexpr int lanes = Lanes;
-  static constexpr int bytes = Lanes * static_cast<int>(sizeof(T));
-  typedef T vector __attribute__((vector_size(bytes), may_alias));
+  static constexpr int bytes = Lanes * static_cast<int>(sizeof(Real));
+  typedef Real vector __attribute__((vector_size(bytes), may_alias));
   typedef integer integers __attribute__((vector_size(bytes), may_alias));
 
   /// Scratch tiles are aligned to whole vectors.
-  HEED_VERB static void load(vector& to, T const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
-  HEED_VERB static void store(T* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }
+  HEED_VERB static void load(vector& to, Real const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
+  HEED_VERB static void store(Real* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }
 
   /// All lanes = *from. Written as asm on GCC, which otherwise turns the splat into shuffles (15 % of the peak is
   /// left); GCC lets the asm stand in a function without the instruction set as long as its door has it, clang does
   /// not.
-  HEED_VERB static void splat(vector& to, T const* from) noexcept {
+  HEED_VERB static void splat(vector& to, Real const* from) noexcept {
 #if defined(__x86_64__) && !defined(__clang__)
-    if constexpr (bytes == 64 && sizeof(T) == 4) {
+    if constexpr (bytes == 64 && sizeof(Real) == 4) {
       asm("vbroadcastss %1, %0" : "=v"(to) : "m"(*from));
     } else if constexpr (bytes == 64) {
       asm("vbroadcastsd %1, %0" : "=v"(to) : "m"(*from));
-    } else if constexpr (bytes == 32 && sizeof(T) == 4) {
+    } else if constexpr (bytes == 32 && sizeof(Real) == 4) {
       asm("vbroadcastss %1, %0" : "=x"(to) : "m"(*from));
     } else if constexpr (bytes == 32) {
       asm("vbroadcastsd %1, %0" : "=x"(to) : "m"(*from));
@@ -46,13 +46,13 @@ struct simd {
   }
 
   /// The larger of each lane; `second` where either is NaN, so that the operand whose NaN must live stands second.
-  HEED_VERB static void max(vector& to, vector const& first, vector const& second) noexcept {
+  HEED_VERB static void larger(vector& to, vector const& first, vector const& second) noexcept {
 #if defined(__x86_64__) && !defined(__clang__)
-    if constexpr (bytes == 64 && sizeof(T) == 4) {
+    if constexpr (bytes == 64 && sizeof(Real) == 4) {
       asm("vmaxps %2, %1, %0" : "=v"(to) : "v"(first), "v"(second));
     } else if constexpr (bytes == 64) {
       asm("vmaxpd %2, %1, %0" : "=v"(to) : "v"(first), "v"(second));
-    } else if constexpr (bytes == 32 && sizeof(T) == 4) {
+    } else if constexpr (bytes == 32 && sizeof(Real) == 4) {
       asm("vmaxps %2, %1, %0" : "=x"(to) : "x"(first), "x"(second));
     } else if constexpr (bytes == 32) {
       asm("vmaxpd %2, %1, %0" : "=x"(to) : "x"(first), "x"(second));
@@ -65,7 +65,7 @@ struct simd {
   }
 };
 
-template <class T>
-inline constexpr T infinity = T(__builtin_inff());
+template <class Real>
+inline constexpr Real infinity = Real(__builtin_inff());
 
 }  // namespace heed::detail

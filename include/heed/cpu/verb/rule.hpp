@@ -13,7 +13,7 @@ namespace heed::detail {
 template <class Simd, class Rule>
 HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, int vectors, block const& area,
                           typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
-  using T = typename Simd::scalar;
+  using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
   // A copy, because stores to the scores might otherwise change what a reference stands for.
   using local = std::conditional_t<std::is_trivially_copyable_v<Rule>, const Rule, Rule const&>;
@@ -24,15 +24,16 @@ HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, int 
     vector highest;
     Simd::load(highest, row_max + v * Simd::lanes);
     for (index_t key = area.key_begin; key < area.key_end; ++key) {
-      T* const place = scores + ((key - area.key_begin) * vectors + v) * Simd::lanes;
-      T* __restrict score = place;
+      Real* const place = scores + ((key - area.key_begin) * vectors + v) * Simd::lanes;
+      Real* __restrict score = place;
       for (int lane = 0; lane < Simd::lanes; ++lane) {
         const index_t row = first + lane < last ? first + lane : last;
-        score[lane] = rule.allows(position{area.batch, area.head, row, key, area.offset}) ? score[lane] : -infinity<T>;
+        score[lane] =
+            rule.allows(position{area.batch, area.head, row, key, area.offset}) ? score[lane] : -infinity<Real>;
       }
       vector row_scores;
       Simd::load(row_scores, place);
-      Simd::max(highest, row_scores, highest);
+      Simd::larger(highest, row_scores, highest);
     }
     Simd::store(block_max + v * Simd::lanes, highest);
   }

@@ -40,7 +40,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
     HEED_UNROLL
     for (int row = 0; row < Rows; ++row) {
       Simd::store(scores + row * lanes + v * Simd::lanes, sum[row][v]);
-      Simd::max(highest[v], sum[row][v], highest[v]);
+      Simd::larger(highest[v], sum[row][v], highest[v]);
     }
   }
 }

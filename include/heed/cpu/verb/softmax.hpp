@@ -6,15 +6,15 @@
 
 namespace heed::detail {
 
-template <class T>
-inline constexpr T log2_e = T(1.4426950408889634074);
+template <class Real>
+inline constexpr Real log2_e = Real(1.4426950408889634074);
 
 // A row that has seen nothing has the maximum -inf; 0 in its place keeps -inf - (-inf) out of the exponent.
 template <class Simd>
 HEED_VERB void finite_base(typename Simd::vector& to, typename Simd::vector const& maximum) noexcept {
-  using T = typename Simd::scalar;
+  using Real = typename Simd::scalar;
   const typename Simd::vector zero{};
-  to = maximum == zero - infinity<T> ? zero : maximum;
+  to = maximum == zero - infinity<Real> ? zero : maximum;
 }
 
 /// scores [keys, lanes] -> exp(scores - block_max), in place; row_sum = row_sum * rescale + their sums; row_max =
@@ -24,7 +24,7 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
                        typename Simd::scalar* row_max, typename Simd::scalar* row_sum,
                        typename Simd::scalar* rescale) noexcept {
   using vector = typename Simd::vector;
-  using T = typename Simd::scalar;
+  using Real = typename Simd::scalar;
   constexpr int lanes = Vectors * Simd::lanes;
   vector base[Vectors], sum[Vectors];
   HEED_UNROLL
@@ -37,10 +37,10 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
   for (index_t key = 0; key < keys; ++key) {
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-      T* const place = scores + key * lanes + v * Simd::lanes;
+      Real* const place = scores + key * lanes + v * Simd::lanes;
       vector score;
       Simd::load(score, place);
-      score = (score - base[v]) * log2_e<T>;
+      score = (score - base[v]) * log2_e<Real>;
       vector probability;
       exp2<Simd>(probability, score);
       Simd::store(place, probability);
@@ -51,7 +51,7 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
   for (int v = 0; v < Vectors; ++v) {
     vector before, total, factor;
     Simd::load(before, row_max + v * Simd::lanes);
-    before = (before - base[v]) * log2_e<T>;
+    before = (before - base[v]) * log2_e<Real>;
     exp2<Simd>(factor, before);
     Simd::load(total, row_sum + v * Simd::lanes);
     total = total * factor + sum[v];
@@ -68,18 +68,18 @@ template <class Simd>
 HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int vectors,
                              typename Simd::scalar const* row_max, typename Simd::scalar const* factor) noexcept {
   using vector = typename Simd::vector;
-  using T = typename Simd::scalar;
-  const vector minus_infinity = vector{} - infinity<T>;
+  using Real = typename Simd::scalar;
+  const vector minus_infinity = vector{} - infinity<Real>;
   for (int v = 0; v < vectors; ++v) {
     vector base, times;
     Simd::load(base, row_max + v * Simd::lanes);
     finite_base<Simd>(base, base);
     Simd::load(times, factor + v * Simd::lanes);
     for (index_t key = 0; key < keys; ++key) {
-      T* const place = scores + (key * vectors + v) * Simd::lanes;
+      Real* const place = scores + (key * vectors + v) * Simd::lanes;
       vector score, probability;
       Simd::load(score, place);
-      vector exponent = (score - base) * log2_e<T>;
+      vector exponent = (score - base) * log2_e<Real>;
       exp2<Simd>(probability, exponent);
       probability = score == minus_infinity ? vector{} : probability * times;
       Simd::store(place, probability);
@@ -92,21 +92,21 @@ template <class Simd>
 HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int vectors,
                       typename Simd::scalar const* row_sum, typename Simd::scalar* factor) noexcept {
   using vector = typename Simd::vector;
-  using T = typename Simd::scalar;
+  using Real = typename Simd::scalar;
   vector poison{};  // 0, or NaN once an infinity or a NaN has been met
   for (int v = 0; v < vectors; ++v) {
     vector total;
     Simd::load(total, row_sum + v * Simd::lanes);
-    const vector inverse = total == vector{} ? total : T(1) / total;
+    const vector inverse = total == vector{} ? total : Real(1) / total;
     Simd::store(factor + v * Simd::lanes, inverse);
     for (index_t dim = 0; dim < head_dim; ++dim) {
       vector value;
       Simd::load(value, out + (dim * vectors + v) * Simd::lanes);
-      poison += value * T(0);
+      poison += value * Real(0);
     }
   }
   bool finite = true;
-  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[lane] == T(0);
+  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[lane] == Real(0);
   return finite;
 }
 
