@@ -1,0 +1,14 @@
+// What the C++ fragments of the README files take for granted: operands, outputs and lists with the names they use.
+#pragma once
+
+#include <cstdio>
+#include <heed/heed.hpp>
+#include <string>
+#include <vector>
+
+inline heed::tensor<float, 4> q({2, 8, 5, 64}), k({2, 2, 7, 64}), v({2, 2, 7, 64}), o({2, 8, 5, 64});
+inline heed::tensor<float, 4>&query = q, &key = k, &value = v, &out = o;
+inline heed::tensor<float, 3> lse({2, 8, 5});
+inline heed::tensor<float, 4> weights({2, 8, 5, 7});
+inline heed::tensor<bool, 2> mask({5, 7}), keep({5, 7}), drop({5, 7});
+inline std::vector<heed::index_t> key_lengths{7, 3}, query_lengths{5, 2}, offsets{2, 2};
