@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <unsupported/Eigen/CXX11/Tensor>
@@ -291,6 +292,10 @@ void check_two_byte_type(double epsilon) {
   heed::tensor<Ours, 2> ours({17, 16});
   heed::attention(copy(query), copy(key), copy(value), ours);
   EXPECT_EQ(std::memcmp(ours.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(Ours)), 0);
+
+  const auto allocated = heed::attention(as_view(query), as_view(key), as_view(value));
+  static_assert(std::is_same_v<decltype(allocated), heed::tensor<Theirs, 4> const>);
+  EXPECT_EQ(std::memcmp(allocated.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(Theirs)), 0);
 }
 
 TEST(AttentionThroughEigen, TakesHalf) { check_two_byte_type<Eigen::half, heed::half>(0x1p-11); }
