@@ -1,6 +1,6 @@
 // The handbook example: two queries look at three keys. Then the same attention over a batch, with a mask.
 //
-//   g++ -O2 -std=c++20 -pthread -I include examples/01_hello.cpp -o hello && ./hello
+//   g++ -O2 -std=c++20 -Iinclude examples/01_hello.cpp -o hello && ./hello
 //
 // prints
 //   scores
