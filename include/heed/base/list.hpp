@@ -46,7 +46,7 @@ class list {
   }
   template <std::size_t Count>
   constexpr list(Element const (&array)[Count]) noexcept
-      : data_(array), size_(static_cast<index_t>(Count)) {}  // NOLINT
+      : data_(array), size_(static_cast<index_t>(Count)), given_(true) {}  // NOLINT
 
   [[nodiscard]] HEED_FN constexpr Element const* data() const noexcept { return data_; }
   [[nodiscard]] HEED_FN constexpr index_t size() const noexcept { return size_; }

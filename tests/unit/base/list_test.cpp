@@ -29,12 +29,21 @@ TEST(List, MadeFromEveryKindOfContainer) {
   EXPECT_EQ(sum(plain), 27);
   EXPECT_EQ(sum(std::span<index_t const>(numbers)), 6);
   EXPECT_EQ(sum(std::span<index_t>(numbers).subspan(1)), 5);
-  EXPECT_TRUE(list<index_t>().empty());
   numbers[0] = 100;
   const list<index_t> view(numbers);
   EXPECT_EQ(view[0], 100);  // a view, not a copy
   const list<index_t> copy = view;
   EXPECT_EQ(copy.data(), numbers.data());
+}
+
+// An absent list means the whole buffer; a list that is given counts, however it was made and even if it is empty.
+TEST(List, KnowsWhetherItWasGiven) {
+  const std::vector<index_t> none;
+  const index_t plain[] = {8, 9, 10};
+  EXPECT_FALSE(list<index_t>().given());
+  EXPECT_TRUE(list<index_t>(none).given());
+  EXPECT_TRUE(list<index_t>(plain).given());
+  EXPECT_TRUE(list<index_t>(std::span<index_t const>()).given());
 }
 
 }  // namespace
