@@ -1,0 +1,163 @@
+// Runs one line of the oracle's table on the kernels and lets the judge look at everything that was written.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "heed/attention.hpp"
+#include "support/scenario.hpp"
+
+namespace heed::test {
+
+/// Fills the inputs of a scenario.
+template <class Q, class K, class V>
+struct scenario_inputs {
+  stored<Q> query;
+  stored<K> key;
+  stored<V> value;
+  tensor<double, 4> exact_query, exact_key, exact_value;  // what the kernels should see
+
+  explicit scenario_inputs(scenario const& s) {
+    using edge = guarded_memory::edge;
+    random_source random(s.seed + 1234567);
+    const auto side = [&] { return random.chance(0.5) ? edge::back : edge::front; };
+    query = stored<Q>({s.batch, s.heads, s.rows, s.dim}, s.query_layout, side());
+    key = stored<K>({s.batch, s.kv_heads, s.keys, s.dim}, s.key_layout, side());
+    value = stored<V>({s.batch, s.kv_heads, s.keys, s.value_dim}, s.value_layout, side());
+    query.fill([&](index_t, index_t, index_t, index_t d) {
+      switch (s.data) {
+        case data_kind::zero_query: return 0.0;
+        case data_kind::constant: return d < 4 ? 0.5 : 0.0;  // few terms: equal ones all round the same way
+        case data_kind::large_logits: return 30 * random.normal();
+        case data_kind::far_logits: return 1 + 0.003 * random.normal();
+        case data_kind::rising: return 1 + 0.1 * random.normal();
+        case data_kind::outliers: return random.normal() + (random.chance(0.001) ? 10 * random.normal() : 0);
+        default: return random.normal();
+      }
+    });
+    key.fill([&](index_t, index_t, index_t j, index_t) {
+      switch (s.data) {
+        case data_kind::constant: return 0.25;
+        case data_kind::far_logits: return 1 + 0.003 * random.normal();
+        case data_kind::rising: return 0.05 * static_cast<double>(j) + 0.1 * random.normal();
+        case data_kind::outliers: return random.normal() + (random.chance(0.001) ? 10 * random.normal() : 0);
+        default: return random.normal();
+      }
+    });
+    value.fill([&](index_t, index_t, index_t, index_t) {
+      return random.normal() + (s.data == data_kind::outliers && random.chance(0.001) ? 10 * random.normal() : 0);
+    });
+    exact_query = exact(query.view());
+    exact_key = exact(key.view());
+    exact_value = exact(value.view());
+  }
+
+  /// NaN in every element that no row may see.
+  template <class Rule>
+  void plant_garbage(scenario const& s, Rule const& rule, attention_options const& options) {
+    constexpr double garbage = std::numeric_limits<double>::quiet_NaN();
+    const auto shared = [](layout kind) { return kind == layout::shared_heads || kind == layout::shared_batch; };
+    const index_t group = s.heads / s.kv_heads;
+    for (index_t b = 0; b < s.batch; ++b) {
+      const auto exists = reference::limits_of(rule, options.anchor, b, s.rows, s.keys);
+      for (index_t h = 0; h < s.heads && s.query_layout != layout::shared_batch; ++h) {
+        for (index_t i = exists.query_len; i < s.rows; ++i) {
+          for (index_t d = 0; d < s.dim; ++d) query.view()(b, h, i, d) = static_cast<Q>(garbage);
+        }
+      }
+      for (index_t h = 0; h < s.kv_heads; ++h) {
+        for (index_t j = 0; j < s.keys; ++j) {
+          bool visible = false;
+          for (index_t g = h * group; g < (h + 1) * group; ++g) {
+            for (index_t i = 0; i < exists.query_len && !visible; ++i) {
+              visible = j >= exists.key_begin && j < exists.key_end &&
+                        reference::is_visible(rule, position{b, g, i, j, exists.offset});
+            }
+          }
+          if (visible) continue;
+          for (index_t d = 0; d < s.dim && !shared(s.key_layout); ++d) key.view()(b, h, j, d) = static_cast<K>(garbage);
+          for (index_t d = 0; d < s.value_dim && !shared(s.value_layout); ++d) {
+            value.view()(b, h, j, d) = static_cast<V>(garbage);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  static tensor<double, 4> exact(tensor_view<T, 4> const& view) {
+    tensor<double, 4> values({view.extent(0), view.extent(1), view.extent(2), view.extent(3)});
+    index_t place = 0;
+    for (index_t b = 0; b < view.extent(0); ++b) {
+      for (index_t h = 0; h < view.extent(1); ++h) {
+        for (index_t row = 0; row < view.extent(2); ++row) {
+          for (index_t d = 0; d < view.extent(3); ++d) {
+            values.data()[place++] = rounded<accumulate_of<Q>>(static_cast<double>(view(b, h, row, d)));
+          }
+        }
+      }
+    }
+    return values;
+  }
+};
+
+template <class Q, class K, class V, class O, rules Choice = rules::all>
+void run_scenario(scenario const& s) {
+  testing::Message what;
+  what << s << " types " << type_name<Q>() << " " << type_name<K>() << " " << type_name<V>() << " -> "
+       << type_name<O>();
+  SCOPED_TRACE(what);
+  using accumulate = accumulate_of<Q>;
+  const rule_data data(s);
+  const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
+  scenario_inputs<Q, K, V> in(s);
+  stored<O> out({s.batch, s.heads, s.rows, s.value_dim}, s.out_layout);
+  stored<accumulate> lse({s.batch, s.heads, s.rows, 1}, s.lse_layout);
+  stored<O> weights({s.batch, s.heads, s.rows, s.keys}, s.weights_layout);
+  with_rule<Choice>(s, data, [&](auto const& rule) {
+    if (s.garbage) in.plant_garbage(s, rule, options);
+    const auto call = [&](auto const& q, auto const& k, auto const& v, auto const& o, auto const& l) {
+      outputs targets = into(o);
+      if (s.with_lse) targets = targets.lse(l);
+      if (s.with_weights) targets = targets.weights(weights.view());
+      heed::attention(q, k, v, targets, rule, options);
+    };
+    if (s.rank == 4) {
+      call(in.query.read_only(), in.key.read_only(), in.value.read_only(), out.view(), lse.lse3());
+    } else if (s.rank == 3) {
+      call(in.query.rank3(), in.key.rank3(), in.value.rank3(), out.rank3(), lse.lse2());
+    } else {
+      call(in.query.rank2(), in.key.rank2(), in.value.rank2(), out.rank2(), lse.lse1());
+    }
+    const verdict<accumulate> judge(in.exact_query, in.exact_key, in.exact_value, rule, options, s.how);
+    EXPECT_TRUE(judge.out(out.view()));
+    EXPECT_TRUE(out.gaps_intact());
+    if (s.with_lse) {
+      EXPECT_TRUE(judge.lse(lse.lse3()));
+    }
+    EXPECT_TRUE(s.with_lse ? lse.gaps_intact() : lse.untouched());
+    if (s.with_weights) {
+      EXPECT_TRUE(judge.weights(weights.view()));
+    }
+    EXPECT_TRUE(s.with_weights ? weights.gaps_intact() : weights.untouched());
+  });
+}
+
+/// Scenarios [first, first + count) of one combination of types; HEED_ORACLE_SEED runs a single one, HEED_ORACLE_TIMES
+/// that many times as many.
+template <class Q, class K, class V, class O>
+void run_scenarios(std::uint64_t first, std::uint64_t count) {
+  if (char const* const seed = std::getenv("HEED_ORACLE_SEED")) {
+    run_scenario<Q, K, V, O>(random_scenario(std::strtoull(seed, nullptr, 10)));
+    return;
+  }
+  if (char const* const times = std::getenv("HEED_ORACLE_TIMES")) count *= std::strtoull(times, nullptr, 10);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    run_scenario<Q, K, V, O>(random_scenario(seed));
+    if (testing::Test::HasFailure()) return;  // one is enough to work on
+  }
+}
+
+}  // namespace heed::test
