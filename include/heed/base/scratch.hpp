@@ -65,10 +65,10 @@ class carver {
  public:
   explicit carver(char* data) noexcept : data_(data) {}
 
-  template <class T>
-  [[nodiscard]] T* take(std::size_t count) noexcept {
-    T* const piece = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + used_);
-    used_ += (count * sizeof(T) + 63) / 64 * 64;
+  template <class Element>
+  [[nodiscard]] Element* take(std::size_t count) noexcept {
+    Element* const piece = data_ == nullptr ? nullptr : reinterpret_cast<Element*>(data_ + used_);
+    used_ += (count * sizeof(Element) + 63) / 64 * 64;
     return piece;
   }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }

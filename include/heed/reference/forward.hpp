@@ -61,10 +61,11 @@ template <class Accumulate>
 void store(heed::detail::operand const& place, index_t batch, index_t head, index_t row, index_t column,
            Accumulate value) {
   if (!place.given()) return;
-  heed::detail::with_element(place.kind, [&]<class T>(T) {
-    const T element = static_cast<T>(static_cast<double>(value));
+  heed::detail::with_element(place.kind, [&]<class Element>(Element) {
+    const Element element = static_cast<Element>(static_cast<double>(value));
     char* const begin = static_cast<char*>(place.row(batch, head, row));
-    __builtin_memcpy(begin + column * place.strides[3] * static_cast<index_t>(sizeof(T)), &element, sizeof(T));
+    __builtin_memcpy(begin + column * place.strides[3] * static_cast<index_t>(sizeof(Element)), &element,
+                     sizeof(Element));
   });
 }
 

@@ -2,6 +2,7 @@
 // instruction set; vectors are passed by reference and never cross a function call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

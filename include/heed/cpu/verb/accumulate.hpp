@@ -15,7 +15,7 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
                                typename Simd::scalar const* rescale) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;
-  vector sum[Rows][Vectors];
+  vector sum[std::size_t{Rows}][std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
     vector factor;
@@ -28,7 +28,7 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   }
   HEED_UNROLL_4
   for (index_t key = 0; key < keys; ++key) {
-    vector at[Vectors];
+    vector at[std::size_t{Vectors}];
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) Simd::load(at[v], probabilities + key * lanes + v * Simd::lanes);
     HEED_UNROLL

@@ -13,10 +13,10 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
                           typename Simd::scalar const* key,    // [Rows, key_stride]
                           index_t key_stride, index_t head_dim,
                           typename Simd::scalar* scores,  // [Rows, lanes]
-                          typename Simd::vector (&highest)[Vectors]) noexcept {
+                          typename Simd::vector (&highest)[std::size_t{Vectors}]) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;
-  vector sum[Rows][Vectors];
+  vector sum[std::size_t{Rows}][std::size_t{Vectors}];
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
     HEED_UNROLL
@@ -24,7 +24,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
   HEED_UNROLL_4
   for (index_t dim = 0; dim < head_dim; ++dim) {
-    vector at[Vectors];
+    vector at[std::size_t{Vectors}];
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) Simd::load(at[v], query + dim * lanes + v * Simd::lanes);
     HEED_UNROLL
@@ -51,7 +51,7 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
                       index_t keys, index_t head_dim, typename Simd::scalar* scores,
                       typename Simd::scalar const* row_max, typename Simd::scalar* block_max) noexcept {
   constexpr int lanes = Vectors * Simd::lanes;
-  typename Simd::vector highest[Vectors];
+  typename Simd::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
   if (keys >= Rows) {

@@ -26,7 +26,7 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
   using vector = typename Simd::vector;
   using Real = typename Simd::scalar;
   constexpr int lanes = Vectors * Simd::lanes;
-  vector base[Vectors], sum[Vectors];
+  vector base[std::size_t{Vectors}], sum[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
     vector highest;
