@@ -51,33 +51,56 @@ inline std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
+inline bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// The end of the word that begins at `begin`: an identifier, or a number with its suffix, digits parted by ' or dots.
+inline std::size_t end_of_word(std::string const& text, std::size_t begin) {
+  const bool number = std::isdigit(static_cast<unsigned char>(text[begin])) != 0;
+  std::size_t end = begin;
+  while (end < text.size() && (is_word(text[end]) || (number && (text[end] == '.' || text[end] == '\'')))) ++end;
+  return end;
+}
+
+/// The end of the comment or literal that begins at `begin`; `begin` itself where none does.
+inline std::size_t end_of_blank(std::string const& text, std::size_t begin, bool raw) {
+  const auto behind = [&](std::string const& close, std::size_t from) {
+    const auto found = text.find(close, from);
+    return found == std::string::npos ? text.size() : found + close.size();
+  };
+  if (text.compare(begin, 2, "//") == 0) return std::min(text.find('\n', begin), text.size());
+  if (text.compare(begin, 2, "/*") == 0) return behind("*/", begin + 2);
+  const char quote = text[begin];
+  if (quote != '"' && quote != '\'') return begin;
+  if (raw) {
+    const auto open = text.find('(', begin);
+    return behind(")" + text.substr(begin + 1, open - begin - 1) + "\"", open);
+  }
+  std::size_t end = begin + 1;
+  while (end < text.size() && text[end] != quote && text[end] != '\n') end += text[end] == '\\' ? 2u : 1u;
+  return std::min(end + 1, text.size());
+}
+
 /// The text with comments, string and character literals blanked out; line breaks stay where they are.
 inline std::string code_of(std::string const& text) {
   std::string code = text;
-  auto blank = [&](std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to && i < code.size(); ++i) {
-      if (code[i] != '\n') code[i] = ' ';
-    }
-  };
-  auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  bool raw = false;
   std::size_t i = 0;
   while (i < text.size()) {
     std::size_t end = i + 1;
-    if (text.compare(i, 2, "//") == 0) {
-      end = std::min(text.find('\n', i), text.size());
-      blank(i, end);
-    } else if (text.compare(i, 2, "/*") == 0) {
-      end = std::min(text.find("*/", i + 2), text.size() - 2) + 2;
-      blank(i, end);
-    } else if (text.compare(i, 2, "R\"") == 0 && (i == 0 || !is_word(text[i - 1]))) {
-      const auto open = text.find('(', i);
-      const std::string close = ")" + text.substr(i + 2, open - i - 2) + "\"";
-      end = std::min(text.find(close, open), text.size() - close.size()) + close.size();
-      blank(i, end);
-    } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !is_word(text[i - 1])))) {
-      while (end < text.size() && text[end] != text[i] && text[end] != '\n') end += text[end] == '\\' ? 2u : 1u;
-      ++end;
-      blank(i, end);
+    std::size_t blank_end = i;
+    if (is_word(text[i])) {
+      end = end_of_word(text, i);
+      const std::string word = text.substr(i, end - i);
+      const bool before_quote = end < text.size() && (text[end] == '"' || text[end] == '\'');
+      raw = before_quote && word.ends_with('R') && word.size() <= 3;
+      if (raw || (before_quote && (word == "u8" || word == "u" || word == "U" || word == "L"))) blank_end = end;
+    } else {
+      blank_end = end_of_blank(text, i, raw);
+      end = std::max(end, blank_end);
+      raw = false;
+    }
+    for (; i < blank_end; ++i) {
+      if (code[i] != '\n') code[i] = ' ';
     }
     i = end;
   }
@@ -96,19 +119,13 @@ inline std::vector<identifier> identifiers_of(std::string const& code) {
   std::size_t line = 1;
   std::size_t i = 0;
   while (i < code.size()) {
-    const char c = code[i];
-    if (c == '\n') ++line;
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') {
+    if (code[i] == '\n') ++line;
+    if (!is_word(code[i])) {
       ++i;
       continue;
     }
-    std::size_t end = i;
-    const bool number = std::isdigit(static_cast<unsigned char>(c)) != 0;
-    while (end < code.size() && (std::isalnum(static_cast<unsigned char>(code[end])) != 0 || code[end] == '_' ||
-                                 (number && (code[end] == '.' || code[end] == '\'')))) {
-      ++end;
-    }
-    if (!number) {
+    const std::size_t end = end_of_word(code, i);
+    if (std::isdigit(static_cast<unsigned char>(code[i])) == 0) {
       const auto next = code.find_first_not_of(" \t\n", end);
       found.push_back({code.substr(i, end - i), line, next == std::string::npos ? '\0' : code[next]});
     }

@@ -132,6 +132,8 @@ TEST(CodeOf, BlanksCommentsAndLiteralsOnly) {
   EXPECT_EQ(structure::code_of("a // N\nb"), "a     \nb");
   EXPECT_EQ(structure::code_of("a /* N\n */ b"), "a     \n    b");
   EXPECT_EQ(structure::code_of("f(\"N\\\"\", 'N', 1'000, N)"), "f(     ,    , 1'000, N)");
+  EXPECT_EQ(structure::code_of("a = U'M' + u8\"N\" + 'x';"), "a =      +       +    ;");
+  EXPECT_EQ(structure::code_of("R\"(N \" // )\"; T"), "            ; T");
   const auto words = structure::identifiers_of(structure::code_of("1.0F + x(0xFFu) - max (I, \"N\")"));
   ASSERT_EQ(words.size(), 3u);
   EXPECT_EQ(words[0].name, "x");

@@ -29,8 +29,9 @@ struct heat_cells {
 }
 
 /// The weights of one head, at most `most` cells in each direction.
-template <class T>
-[[nodiscard]] heat_cells pool_cells(tensor_view<T const, 4> const& weights, index_t batch, index_t head, index_t most) {
+template <class Element>
+[[nodiscard]] heat_cells pool_cells(tensor_view<Element const, 4> const& weights, index_t batch, index_t head,
+                                    index_t most) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   heat_cells cells;
   cells.row_step = greater(ceil_div(weights.extent(2), most), 1);

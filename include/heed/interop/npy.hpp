@@ -29,18 +29,18 @@ struct npy_array;
 
 namespace detail {
 
-template <class T>
-inline constexpr bool is_npy_integer =
-    std::is_integral_v<T> && !std::is_same_v<T, bool> &&
-    ((std::is_signed_v<T> && (sizeof(T) == 4 || sizeof(T) == 8)) || (std::is_unsigned_v<T> && sizeof(T) == 1));
+template <class Element>
+inline constexpr bool is_npy_integer = std::is_integral_v<Element> && !std::is_same_v<Element, bool> &&
+                                       ((std::is_signed_v<Element> && (sizeof(Element) == 4 || sizeof(Element) == 8)) ||
+                                        (std::is_unsigned_v<Element> && sizeof(Element) == 1));
 
 }  // namespace detail
 
 /// What .npy has a code for, among the types of heed: every element but bfloat16, and 4- and 8-byte signed and 1-byte
 /// unsigned integers.
-template <class T>
-concept npy_element = detail::is_npy_integer<T> ||
-    (element_kind_of<T> != element_kind::none && element_kind_of<T> != element_kind::bfloat16);
+template <class Element>
+concept npy_element = detail::is_npy_integer<Element> ||
+    (element_kind_of<Element> != element_kind::none && element_kind_of<Element> != element_kind::bfloat16);
 
 /// How save_npy writes. NumPy reads all of them.
 struct npy_options {
@@ -52,8 +52,8 @@ struct npy_options {
 namespace detail {
 inline namespace HEED_ABI {
 
-template <class T, std::size_t R>
-[[nodiscard]] tensor<T, R> npy_convert(npy_array const& array);
+template <class Element, std::size_t Rank>
+[[nodiscard]] tensor<Element, Rank> npy_convert(npy_array const& array);
 
 }  // namespace HEED_ABI
 }  // namespace detail
@@ -76,9 +76,9 @@ struct npy_array {
   /// Floats and integers become any floating element. Integers become integers or bool where every value fits (bool: 0
   /// or 1). Refused: floats as integers or bool, bool as a number (a mask is not a bias).
   /// Throws: heed::error: wrong_rank unless the array has R axes, wrong_element_type where the conversion is refused.
-  template <class T, std::size_t R>
-  [[nodiscard, gnu::always_inline]] tensor<T, R> as() const {
-    return detail::npy_convert<T, R>(*this);
+  template <class Element, std::size_t Rank>
+  [[nodiscard, gnu::always_inline]] tensor<Element, Rank> as() const {
+    return detail::npy_convert<Element, Rank>(*this);
   }
 };
 
@@ -108,9 +108,9 @@ void npy_with_type(npy_type type, Visitor const& visit) {
   return static_cast<double>((value & ~std::int64_t{2047}) | (inexact ? 1024 : 0));
 }
 
-template <class T, class From>
-[[nodiscard]] T to_floating(From value) noexcept {
-  constexpr element_kind kind = element_kind_of<T>;
+template <class Element, class From>
+[[nodiscard]] Element to_floating(From value) noexcept {
+  constexpr element_kind kind = element_kind_of<Element>;
   if constexpr (kind == element_kind::float64) {
     return static_cast<double>(value);
   } else if constexpr (kind == element_kind::float32) {
@@ -125,49 +125,51 @@ template <class T, class From>
     } else {
       stored = storage(static_cast<float>(value));
     }
-    T result;
+    Element result;
     static_assert(sizeof(result) == sizeof(stored));
     std::memcpy(static_cast<void*>(&result), &stored, sizeof(result));  // T may be the compiler's or Eigen's own type
     return result;
   }
 }
 
-template <class T, class From>
+template <class Element, class From>
 [[nodiscard]] constexpr bool fits_integer(From value) noexcept {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<Element, bool>) {
     return value == 0 || value == 1;
   } else {
-    return static_cast<std::int64_t>(value) >= static_cast<std::int64_t>((std::numeric_limits<T>::min)()) &&
-           static_cast<std::int64_t>(value) <= static_cast<std::int64_t>((std::numeric_limits<T>::max)());
+    return static_cast<std::int64_t>(value) >= static_cast<std::int64_t>((std::numeric_limits<Element>::min)()) &&
+           static_cast<std::int64_t>(value) <= static_cast<std::int64_t>((std::numeric_limits<Element>::max)());
   }
 }
 
-template <class T>
+template <class Element>
 [[nodiscard]] constexpr char const* npy_target_name() noexcept {
-  if constexpr (is_npy_integer<T>) {
-    return sizeof(T) == 1 ? "uint8" : (sizeof(T) == 4 ? "int32" : "int64");
+  if constexpr (is_npy_integer<Element>) {
+    return sizeof(Element) == 1 ? "uint8" : (sizeof(Element) == 4 ? "int32" : "int64");
   } else {
-    return element_name(element_kind_of<T>);
+    return element_name(element_kind_of<Element>);
   }
 }
 
-template <class T, std::size_t R>
-tensor<T, R> npy_convert(npy_array const& array) {
-  static_assert(R >= 1 && R <= 4, "heed::npy_array::as: ranks 1 to 4 are supported");
-  static_assert(floating_element<T> || is_npy_integer<T> || std::is_same_v<T, bool>,
+template <class Element, std::size_t Rank>
+tensor<Element, Rank> npy_convert(npy_array const& array) {
+  static_assert(Rank >= 1 && Rank <= 4, "heed::npy_array::as: ranks 1 to 4 are supported");
+  static_assert(floating_element<Element> || is_npy_integer<Element> || std::is_same_v<Element, bool>,
                 "heed::npy_array::as: the element type must be half, bfloat16, float, double, bool, std::uint8_t, "
                 "std::int32_t or std::int64_t");
   const std::string where = "heed::npy_array::as: " + array.name;
-  if (array.shape.size() != R) {
-    raise(errc::wrong_rank, where + ": its shape is " + array.shape_text() + "; an array of " + std::to_string(R) +
+  if (array.shape.size() != Rank) {
+    raise(errc::wrong_rank, where + ": its shape is " + array.shape_text() + "; an array of " + std::to_string(Rank) +
                                 " axes is needed (x.reshape(...) before numpy.save)");
   }
-  axes<R> extents = [&]<std::size_t... A>(std::index_sequence<A...>) { return axes<R>(array.shape[A]...); }
-  (std::make_index_sequence<R>{});
-  tensor<T, R> result(extents);
+  axes<Rank> extents = [&]<std::size_t... Axis>(std::index_sequence<Axis...>) {
+    return axes<Rank>(array.shape[Axis]...);
+  }
+  (std::make_index_sequence<Rank>{});
+  tensor<Element, Rank> result(extents);
   const auto refuse = [&](std::string const& fix) {
     raise(errc::wrong_element_type,
-          where + ": " + array.code() + " cannot become " + npy_target_name<T>() + ": " + fix);
+          where + ": " + array.code() + " cannot become " + npy_target_name<Element>() + ": " + fix);
   };
   npy_with_type(array.type, [&]<class From>(From) {
     if (static_cast<std::size_t>(result.size()) * sizeof(From) != array.bytes.size()) {
@@ -176,11 +178,11 @@ tensor<T, R> npy_convert(npy_array const& array) {
     }
     constexpr bool from_bool = std::is_same_v<From, bool>;
     constexpr bool from_floating = floating_element<From>;
-    if constexpr (from_bool && !std::is_same_v<T, bool>) {
+    if constexpr (from_bool && !std::is_same_v<Element, bool>) {
       refuse("a mask is true or false; give it as a mask, or convert it with x.astype first");
-    } else if constexpr (from_floating && !floating_element<T>) {
-      refuse(std::is_same_v<T, bool> ? "numbers are not read as true or false; save x > 0, or x.astype(bool)"
-                                     : "save whole numbers, x.astype(np.int64)");
+    } else if constexpr (from_floating && !floating_element<Element>) {
+      refuse(std::is_same_v<Element, bool> ? "numbers are not read as true or false; save x > 0, or x.astype(bool)"
+                                           : "save whole numbers, x.astype(np.int64)");
     } else {
       for (index_t i = 0; i < result.size(); ++i) {
         unsigned char const* const stored = array.bytes.data() + static_cast<std::size_t>(i) * sizeof(From);
@@ -190,14 +192,14 @@ tensor<T, R> npy_convert(npy_array const& array) {
         } else {
           std::memcpy(&value, stored, sizeof(From));
         }
-        if constexpr (floating_element<T>) {
-          result.data()[i] = to_floating<T>(value);
+        if constexpr (floating_element<Element>) {
+          result.data()[i] = to_floating<Element>(value);
         } else {
-          if (!fits_integer<T>(value)) {
+          if (!fits_integer<Element>(value)) {
             refuse("element " + std::to_string(i) + " is " + std::to_string(value) +
-                   (std::is_same_v<T, bool> ? "; only 0 and 1 mean false and true" : ", which does not fit"));
+                   (std::is_same_v<Element, bool> ? "; only 0 and 1 mean false and true" : ", which does not fit"));
           }
-          result.data()[i] = static_cast<T>(value);
+          result.data()[i] = static_cast<Element>(value);
         }
       }
     }
@@ -335,12 +337,12 @@ inline namespace HEED_ABI {
 namespace detail {
 inline namespace HEED_ABI {
 
-template <class T>
+template <class Element>
 [[nodiscard]] constexpr npy_type npy_type_of() noexcept {
-  if constexpr (is_npy_integer<T>) {
-    return sizeof(T) == 1 ? npy_type::u1 : (sizeof(T) == 4 ? npy_type::i4 : npy_type::i8);
+  if constexpr (is_npy_integer<Element>) {
+    return sizeof(Element) == 1 ? npy_type::u1 : (sizeof(Element) == 4 ? npy_type::i4 : npy_type::i8);
   } else {
-    switch (element_kind_of<T>) {
+    switch (element_kind_of<Element>) {
       case element_kind::float16: return npy_type::f2;
       case element_kind::float64: return npy_type::f8;
       case element_kind::boolean: return npy_type::b1;
@@ -349,15 +351,15 @@ template <class T>
   }
 }
 
-template <class T, std::size_t R>
-void npy_check(tensor_view<T, R> view, std::string const& where) {
-  for (std::size_t axis = 0; axis < R; ++axis) {
+template <class Element, std::size_t Rank>
+void npy_check(tensor_view<Element, Rank> view, std::string const& where) {
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
     if (view.extent(axis) < 0) {
       raise(errc::negative_extent, where + ": extent " + std::to_string(axis) + " is " +
                                        std::to_string(view.extent(axis)) + "; extents must be 0 or more");
     }
   }
-  if (view.size() > INT64_MAX / static_cast<index_t>(sizeof(T))) {
+  if (view.size() > INT64_MAX / static_cast<index_t>(sizeof(Element))) {
     raise(errc::size_overflow, where + ": the extents multiply to more bytes than 64 bits can count");
   }
   if (view.data() == nullptr && view.size() > 0) {
@@ -366,31 +368,31 @@ void npy_check(tensor_view<T, R> view, std::string const& where) {
 }
 
 /// Hands the whole file to `put(bytes, size)`, in blocks.
-template <class T, std::size_t R, class Put>
-void npy_emit(tensor_view<T, R> view, npy_options options, Put const& put) {
+template <class Element, std::size_t Rank, class Put>
+void npy_emit(tensor_view<Element, Rank> view, npy_options options, Put const& put) {
   std::vector<index_t> shape;
-  for (std::size_t axis = 0; axis < R; ++axis) shape.push_back(view.extent(axis));
-  const std::string header = npy_format_header(npy_type_of<std::remove_cv_t<T>>(), options.big_endian,
+  for (std::size_t axis = 0; axis < Rank; ++axis) shape.push_back(view.extent(axis));
+  const std::string header = npy_format_header(npy_type_of<std::remove_cv_t<Element>>(), options.big_endian,
                                                options.fortran_order, shape, options.version);
   put(header.data(), header.size());
 
   constexpr std::size_t block = 65536;
   std::vector<unsigned char> bytes;
-  bytes.reserve(block + sizeof(T));
+  bytes.reserve(block + sizeof(Element));
   const auto flush = [&] {
-    if (options.big_endian) npy_swap_bytes(bytes, sizeof(T));
+    if (options.big_endian) npy_swap_bytes(bytes, sizeof(Element));
     put(bytes.data(), bytes.size());
     bytes.clear();
   };
-  index_t index[R] = {};
+  index_t index[Rank] = {};
   index_t offset = 0;
   for (index_t count = 0; count < view.size(); ++count) {
-    unsigned char raw[sizeof(T)];
-    std::memcpy(raw, static_cast<void const*>(view.data() + offset), sizeof(T));
-    bytes.insert(bytes.end(), raw, raw + sizeof(T));
+    unsigned char raw[sizeof(Element)];
+    std::memcpy(raw, static_cast<void const*>(view.data() + offset), sizeof(Element));
+    bytes.insert(bytes.end(), raw, raw + sizeof(Element));
     if (bytes.size() >= block) flush();
-    for (std::size_t turn = 0; turn < R; ++turn) {
-      const std::size_t axis = options.fortran_order ? turn : R - 1 - turn;
+    for (std::size_t turn = 0; turn < Rank; ++turn) {
+      const std::size_t axis = options.fortran_order ? turn : Rank - 1 - turn;
       offset += view.stride(axis);
       if (++index[axis] < view.extent(axis)) break;
       offset -= view.stride(axis) * index[axis];
@@ -400,14 +402,14 @@ void npy_emit(tensor_view<T, R> view, npy_options options, Put const& put) {
   flush();
 }
 
-template <class T>
+template <class Element>
 inline constexpr bool is_npy_saveable = [] {
-  static_assert(element_kind_of<T> != element_kind::bfloat16,
+  static_assert(element_kind_of<Element> != element_kind::bfloat16,
                 "heed::save_npy: .npy has no code for bfloat16; copy it to a tensor<float, R> (exact) and save that");
-  static_assert(npy_element<T>,
+  static_assert(npy_element<Element>,
                 "heed::save_npy: the element type must be half, float, double, bool, std::uint8_t, std::int32_t or "
                 "std::int64_t; copy to one of these first");
-  return npy_element<T>;
+  return npy_element<Element>;
 }();
 
 }  // namespace HEED_ABI
@@ -416,10 +418,10 @@ inline constexpr bool is_npy_saveable = [] {
 inline namespace HEED_ABI {
 
 /// The bytes that save_npy would write.
-template <detail::tensor_like X>
-[[nodiscard]] std::vector<unsigned char> format_npy(X const& x, npy_options options = {}) {
-  static_assert(detail::is_npy_saveable<typename X::value_type>);
-  const tensor_view<typename X::value_type const, X::rank> view = x;
+template <detail::tensor_like Tensor>
+[[nodiscard]] std::vector<unsigned char> format_npy(Tensor const& x, npy_options options = {}) {
+  static_assert(detail::is_npy_saveable<typename Tensor::value_type>);
+  const tensor_view<typename Tensor::value_type const, Tensor::rank> view = x;
   detail::npy_check(view, "heed::format_npy");
   std::vector<unsigned char> image;
   detail::npy_emit(view, options, [&](void const* bytes, std::size_t size) {
@@ -431,10 +433,10 @@ template <detail::tensor_like X>
 
 /// Writes a view or tensor of rank 1 to 4, any strides, into a file that is not yet in its place: several results can
 /// be written first and committed together.
-template <detail::tensor_like X>
-void save_npy(staged_file& file, X const& x, npy_options options = {}) {
-  static_assert(detail::is_npy_saveable<typename X::value_type>);
-  const tensor_view<typename X::value_type const, X::rank> view = x;
+template <detail::tensor_like Tensor>
+void save_npy(staged_file& file, Tensor const& x, npy_options options = {}) {
+  static_assert(detail::is_npy_saveable<typename Tensor::value_type>);
+  const tensor_view<typename Tensor::value_type const, Tensor::rank> view = x;
   detail::npy_check(view, "heed::save_npy: " + file.path());
   detail::npy_emit(view, options, [&](void const* bytes, std::size_t size) { file.write(bytes, size); });
 }
@@ -443,10 +445,10 @@ void save_npy(staged_file& file, X const& x, npy_options options = {}) {
 ///
 /// bfloat16 has no .npy code and does not compile: copy it to float (exact) first.
 /// Throws: heed::error (bad_file, null_data, negative_extent, size_overflow); an existing file is then untouched.
-template <detail::tensor_like X>
-void save_npy(std::string const& path, X const& x, npy_options options = {}) {
-  static_assert(detail::is_npy_saveable<typename X::value_type>);
-  const tensor_view<typename X::value_type const, X::rank> view = x;
+template <detail::tensor_like Tensor>
+void save_npy(std::string const& path, Tensor const& x, npy_options options = {}) {
+  static_assert(detail::is_npy_saveable<typename Tensor::value_type>);
+  const tensor_view<typename Tensor::value_type const, Tensor::rank> view = x;
   detail::npy_check(view, "heed::save_npy: " + path);
   staged_file file(path);
   save_npy(file, view, options);
