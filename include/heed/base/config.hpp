@@ -32,6 +32,9 @@
 #define HEED_FN [[gnu::always_inline]] inline
 #endif
 
+// The same for such types' host-only code.
+#define HEED_INLINE [[gnu::always_inline]] inline
+
 // Everything that runs a kernel lives in an inline namespace that is named after the instruction sets its translation
 // unit may use, so that units with different -march flags never share a function.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)

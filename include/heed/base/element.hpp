@@ -1,7 +1,6 @@
 // Element types: half and bfloat16, what counts as an element, and exact conversions between them.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +14,7 @@ enum class element_kind : unsigned char { float16, bfloat16, float32, float64, b
 
 namespace detail {
 
+// The builtin rather than std::bit_cast, which without optimisation is a function of its own.
 // Plain integer arithmetic: no rounding mode, no flushing of subnormals, the same bits on every compiler, and loops
 // over them vectorise.
 [[nodiscard]] HEED_FN constexpr float half_bits_to_float(std::uint16_t bits) noexcept {
@@ -23,14 +23,14 @@ namespace detail {
   // Normal numbers only change the bias of their exponent; infinities and NaN move to the top of the range.
   const std::uint32_t normal = rest + (rest >= 0x0f800000u ? 0x70000000u : 0x38000000u);
   // A subnormal m * 2^-24 is the low bits of 0.5 + m * 2^-24.
-  const float subnormal = std::bit_cast<float>(0x3f000000u | (rest >> 13)) - 0.5f;
-  const std::uint32_t magnitude = rest < 0x00800000u ? std::bit_cast<std::uint32_t>(subnormal) : normal;
-  return std::bit_cast<float>(sign | magnitude);
+  const float subnormal = __builtin_bit_cast(float, 0x3f000000u | (rest >> 13)) - 0.5f;
+  const std::uint32_t magnitude = rest < 0x00800000u ? __builtin_bit_cast(std::uint32_t, subnormal) : normal;
+  return __builtin_bit_cast(float, sign | magnitude);
 }
 
 // Round to nearest, ties to even; what is too large becomes infinite; NaN stays NaN.
 [[nodiscard]] HEED_FN constexpr std::uint16_t float_to_half_bits(float value) noexcept {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t rest = bits & 0x7fffffffu;
   if (rest > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
@@ -48,31 +48,31 @@ namespace detail {
 }
 
 [[nodiscard]] HEED_FN constexpr float bfloat16_bits_to_float(std::uint16_t bits) noexcept {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
 }
 
 [[nodiscard]] HEED_FN constexpr std::uint16_t float_to_bfloat16_bits(float value) noexcept {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 // double -> float rounded to odd: a second rounding, to a narrower type, then gives what one rounding would have given.
 [[nodiscard]] HEED_FN constexpr float double_to_odd_float(double value) noexcept {
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+  const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, value);
   const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
   const std::uint64_t rest = bits & 0x7fffffffffffffffu;
   if (rest >= 0x7ff0000000000000u) {
-    return std::bit_cast<float>(sign | 0x7f800000u | (rest > 0x7ff0000000000000u ? 0x400000u : 0u));
+    return __builtin_bit_cast(float, sign | 0x7f800000u | (rest > 0x7ff0000000000000u ? 0x400000u : 0u));
   }
-  if (rest < 0x3690000000000000u) return std::bit_cast<float>(sign | (rest != 0 ? 1u : 0u));
-  if (rest >= 0x47f0000000000000u) return std::bit_cast<float>(sign | 0x7f7fffffu);
+  if (rest < 0x3690000000000000u) return __builtin_bit_cast(float, sign | (rest != 0 ? 1u : 0u));
+  if (rest >= 0x47f0000000000000u) return __builtin_bit_cast(float, sign | 0x7f7fffffu);
   const std::uint32_t exponent = static_cast<std::uint32_t>(rest >> 52);
   const std::uint64_t mantissa = (rest & 0xfffffffffffffu) | 0x10000000000000u;
   const std::uint32_t shift = exponent >= 897u ? 29u : 29u + (897u - exponent);
   const std::uint64_t lost = mantissa & ((std::uint64_t{1} << shift) - 1u);
   const std::uint32_t kept = static_cast<std::uint32_t>(mantissa >> shift) | (lost != 0 ? 1u : 0u);
-  return std::bit_cast<float>(sign | (exponent >= 897u ? ((exponent - 896u) << 23) + (kept - 0x800000u) : kept));
+  return __builtin_bit_cast(float, sign | (exponent >= 897u ? ((exponent - 896u) << 23) + (kept - 0x800000u) : kept));
 }
 
 }  // namespace detail

@@ -43,8 +43,8 @@ enum class errc : int {
 /// What every function of heed throws: `what()` names the argument, its value, the rule and the fix.
 class error : public std::exception {
  public:
-  error(errc code, std::string text) : code_(code), text_(std::move(text)) {}
-  [[nodiscard]] errc code() const noexcept { return code_; }
+  HEED_INLINE error(errc code, std::string text) : code_(code), text_(std::move(text)) {}
+  [[nodiscard]] HEED_INLINE errc code() const noexcept { return code_; }
   [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
 
  private:

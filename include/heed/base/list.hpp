@@ -28,13 +28,13 @@ inline constexpr bool is_span<std::span<Element, Count>> = true;
 template <class Element>
 class list {
  public:
-  constexpr list() = default;
+  HEED_FN constexpr list() = default;
 
   // Implicit: lists are written as plain arguments.
   template <class Container>
   requires(detail::contiguous_container<std::remove_cvref_t<Container>> &&
            !std::is_same_v<std::remove_cvref_t<Container>, list>)  //
-      constexpr list(Container&& container) noexcept               // NOLINT
+      HEED_FN constexpr list(Container&& container) noexcept       // NOLINT
       : data_(container.data()), size_(static_cast<index_t>(container.size())), given_(true) {
     using container_type = std::remove_cvref_t<Container>;
     static_assert(std::is_lvalue_reference_v<Container> || detail::is_span<container_type>,
@@ -45,7 +45,7 @@ class list {
                   "are heed::index_t, that is std::int64_t); convert it first");
   }
   template <std::size_t Count>
-  constexpr list(Element const (&array)[Count]) noexcept
+  HEED_FN constexpr list(Element const (&array)[Count]) noexcept
       : data_(array), size_(static_cast<index_t>(Count)), given_(true) {}  // NOLINT
 
   [[nodiscard]] HEED_FN constexpr Element const* data() const noexcept { return data_; }

@@ -26,6 +26,7 @@ struct parallel_job {
 /// The one state of all translation units; constant-initialised, so that it is there before any constructor runs.
 struct pool_state {
   static constexpr int max_workers = 255;
+  HEED_INLINE constexpr pool_state() = default;
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t work = PTHREAD_COND_INITIALIZER;
   pthread_cond_t done = PTHREAD_COND_INITIALIZER;

@@ -15,15 +15,6 @@ namespace detail {
 /// The levels are named after the x86-64 micro-architecture levels; on aarch64 there is one.
 enum class isa_level : int { v1, v3, v4, neon };
 
-[[nodiscard]] constexpr char const* isa_name(isa_level level) noexcept {
-  switch (level) {
-    case isa_level::v1: return "v1";
-    case isa_level::v3: return "v3";
-    case isa_level::v4: return "v4";
-    default: return "neon";
-  }
-}
-
 /// What HEED_ISA and the processor come to.
 struct isa_choice {
   isa_level level;        // what runs
@@ -33,6 +24,15 @@ struct isa_choice {
 };
 
 inline namespace HEED_ABI {
+
+[[nodiscard]] constexpr char const* isa_name(isa_level level) noexcept {
+  switch (level) {
+    case isa_level::v1: return "v1";
+    case isa_level::v3: return "v3";
+    case isa_level::v4: return "v4";
+    default: return "neon";
+  }
+}
 
 #if defined(__x86_64__)
 [[nodiscard]] inline isa_level highest_isa() noexcept {

@@ -6,6 +6,7 @@
 #include "heed/view/problem.hpp"
 
 namespace heed::detail {
+inline namespace HEED_ABI {
 
 /// One call on one instruction set.
 template <class Real>
@@ -44,8 +45,6 @@ struct workspace {
   Real* key;            // [block_keys, head_dim_qk], if K is packed
   Real* value;          // [block_keys, head_dim_v], if V is packed
 };
-
-inline namespace HEED_ABI {
 
 /// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
 /// idle.

@@ -4,6 +4,7 @@
 #include "heed/base/index.hpp"
 
 namespace heed::detail {
+inline namespace HEED_ABI {
 
 /// Keys in one block, counted from key 0. Results depend on it in their last bits, so it may depend on the type and the
 /// head dimensions alone. A block of K and one of V stay in the second-level cache.
@@ -25,4 +26,5 @@ inline constexpr index_t rows_that_repay_packing = 96;
 /// Floating-point operations that repay waking one more thread: some 50 us.
 inline constexpr double flops_per_thread = 4e6;
 
+}  // namespace HEED_ABI
 }  // namespace heed::detail

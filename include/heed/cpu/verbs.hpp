@@ -5,6 +5,7 @@
 #include "heed/mask/mask.hpp"
 
 namespace heed::detail {
+inline namespace HEED_ABI {
 
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
 /// Tiles are [.., vectors * lanes], aligned to whole vectors. The files in cpu/verb say what each verb does.
@@ -33,4 +34,5 @@ template <class Real>
 using rule_verb = void (*)(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
                            Real* block_max);
 
+}  // namespace HEED_ABI
 }  // namespace heed::detail

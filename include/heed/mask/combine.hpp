@@ -37,7 +37,7 @@ struct both {
 };
 
 template <rule_type First, rule_type Second>
-[[nodiscard]] constexpr both<First, Second> operator&(First const& first, Second const& second) noexcept {
+[[nodiscard]] HEED_FN constexpr both<First, Second> operator&(First const& first, Second const& second) noexcept {
   return {first, second};
 }
 
@@ -45,11 +45,11 @@ namespace detail {
 
 /// Calls `visit` with every rule that `&` has joined, in the order written.
 template <class Rule, class Visitor>
-constexpr void for_each_rule(Rule const& rule, Visitor const& visit) {
+HEED_FN constexpr void for_each_rule(Rule const& rule, Visitor const& visit) {
   visit(rule);
 }
 template <class First, class Second, class Visitor>
-constexpr void for_each_rule(both<First, Second> const& joined, Visitor const& visit) {
+HEED_FN constexpr void for_each_rule(both<First, Second> const& joined, Visitor const& visit) {
   for_each_rule(joined.first, visit);
   for_each_rule(joined.second, visit);
 }

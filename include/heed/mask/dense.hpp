@@ -17,7 +17,8 @@ template <bool Keep>
 class dense_mask {
  public:
   template <class Mask>
-  requires(!std::is_same_v<std::remove_cvref_t<Mask>, dense_mask>) explicit dense_mask(Mask&& mask) noexcept {
+  requires(!std::is_same_v<std::remove_cvref_t<Mask>, dense_mask>) HEED_INLINE
+      explicit dense_mask(Mask&& mask) noexcept {
     using mask_type = std::remove_cvref_t<Mask>;
     static_assert(
         detail::tensor_like<Mask>,

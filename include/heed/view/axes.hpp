@@ -20,8 +20,8 @@ struct axes {
       constexpr axes(Integer... numbers) noexcept
       : values{static_cast<index_t>(numbers)...} {}  // NOLINT
   template <class Integer>
-  requires std::is_integral_v<Integer>
-  constexpr axes(std::array<Integer, Rank> const& numbers) noexcept : values{} {  // NOLINT
+  requires std::is_integral_v<Integer> HEED_FN constexpr axes(std::array<Integer, Rank> const& numbers) noexcept
+      : values{} {  // NOLINT
     for (std::size_t axis = 0; axis < Rank; ++axis) values[axis] = static_cast<index_t>(numbers[axis]);
   }
 

@@ -11,6 +11,7 @@
 #include "heed/view/tensor.hpp"
 
 namespace heed {
+inline namespace HEED_ABI {
 
 /// A contiguous [batch_size, num_heads, seq_len, head_dim] buffer.
 template <class Element, std::integral BatchSize, std::integral NumHeads, std::integral SeqLen, std::integral HeadDim>
@@ -89,4 +90,5 @@ template <class Element>
 template <class Element>
 tensor_view<Element const, 3> merge_heads(tensor<Element, 4> const&& heads) = delete;  // the memory would be gone
 
+}  // namespace HEED_ABI
 }  // namespace heed

@@ -17,18 +17,18 @@ struct operand {
   index_t extents[4] = {1, 1, 1, 1};
   index_t strides[4] = {0, 0, 0, 0};
 
-  [[nodiscard]] bool given() const noexcept { return rank != 0; }
-  [[nodiscard]] bool empty() const noexcept {
+  [[nodiscard]] HEED_INLINE bool given() const noexcept { return rank != 0; }
+  [[nodiscard]] HEED_INLINE bool empty() const noexcept {
     return extents[0] <= 0 || extents[1] <= 0 || extents[2] <= 0 || extents[3] <= 0;
   }
   /// The address of [batch, head, row, 0].
-  [[nodiscard]] void* row(index_t batch, index_t head, index_t row) const noexcept {
+  [[nodiscard]] HEED_INLINE void* row(index_t batch, index_t head, index_t row) const noexcept {
     return static_cast<char*>(data) + (batch * strides[0] + head * strides[1] + row * strides[2]) * element_size(kind);
   }
 };
 
 template <class Element, std::size_t Rank>
-[[nodiscard]] operand operand_of(tensor_view<Element, Rank> const& view, bool has_columns = true) noexcept {
+[[nodiscard]] HEED_INLINE operand operand_of(tensor_view<Element, Rank> const& view, bool has_columns = true) noexcept {
   operand result;
   result.data = const_cast<void*>(static_cast<void const*>(view.data()));
   result.kind = element_kind_of<std::remove_const_t<Element>>;

@@ -12,7 +12,7 @@ class outputs {
  public:
   /// out: in the element type of the caller's choice, the rank of query. An empty row is 0.
   template <class Element, std::size_t Rank>
-  explicit outputs(tensor_view<Element, Rank> const& out) noexcept : out_(detail::operand_of(out)) {
+  HEED_INLINE explicit outputs(tensor_view<Element, Rank> const& out) noexcept : out_(detail::operand_of(out)) {
     static_assert(!std::is_const_v<Element>,
                   "heed::into: out is a view of const elements and cannot be written; pass a tensor_view<T, R> of "
                   "non-const T, or a non-const tensor");
@@ -22,24 +22,24 @@ class outputs {
   /// lse: [B, H, S], [B, S] or [S], one axis less than out; natural logarithm of the sum of exp of the final logits;
   /// -inf for an empty row. float, or double where query is double.
   template <class Lse>
-  [[nodiscard]] outputs lse(Lse&& view) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs lse(Lse&& view) const noexcept {
     return with(&outputs::lse_, detail::operand_of(writable(view), false));
   }
 
   /// weights: [B, H, Sq, Skv], the probabilities, any float type, rounded once; 0 for what is hidden and in empty rows.
   /// Written tile by tile; costs one more pass over the scores.
   template <class Weights>
-  [[nodiscard]] outputs weights(Weights&& view) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs weights(Weights&& view) const noexcept {
     return with(&outputs::weights_, detail::operand_of(writable(view)));
   }
 
-  [[nodiscard]] detail::operand const& out_operand() const noexcept { return out_; }
-  [[nodiscard]] detail::operand const& lse_operand() const noexcept { return lse_; }
-  [[nodiscard]] detail::operand const& weights_operand() const noexcept { return weights_; }
+  [[nodiscard]] HEED_INLINE detail::operand const& out_operand() const noexcept { return out_; }
+  [[nodiscard]] HEED_INLINE detail::operand const& lse_operand() const noexcept { return lse_; }
+  [[nodiscard]] HEED_INLINE detail::operand const& weights_operand() const noexcept { return weights_; }
 
   /// A view of a tensor or view that may be written; misuse stops here with its reason.
   template <class View>
-  [[nodiscard]] static auto writable(View&& given) noexcept {
+  [[nodiscard]] HEED_INLINE static auto writable(View&& given) noexcept {
     using type = std::remove_cvref_t<View>;
     static_assert(
         detail::tensor_like<View>,
@@ -59,7 +59,8 @@ class outputs {
   }
 
  private:
-  [[nodiscard]] outputs with(detail::operand outputs::*member, detail::operand const& value) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs with(detail::operand outputs::*member,
+                                         detail::operand const& value) const noexcept {
     outputs result = *this;
     result.*member = value;
     return result;
@@ -72,7 +73,7 @@ class outputs {
 
 /// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`.
 template <class Out>
-[[nodiscard]] outputs into(Out&& out) noexcept {
+[[nodiscard]] HEED_INLINE outputs into(Out&& out) noexcept {
   static_assert(std::is_lvalue_reference_v<Out> || !detail::is_tensor<std::remove_cvref_t<Out>>,
                 "heed::into: a temporary tensor would be gone with its result; give it a name first");
   return outputs(outputs::writable(out));

@@ -7,6 +7,7 @@
 #include "heed/view/overlap.hpp"
 
 namespace heed::detail {
+inline namespace HEED_ABI {
 
 struct problem {
   operand query, key, value;  // [B, Hq, Sq, D], [B, Hkv, Skv, D], [B, Hkv, Skv, Dv]
@@ -24,8 +25,6 @@ struct problem {
   /// Nothing would be written.
   [[nodiscard]] bool nothing_to_do() const noexcept { return batch_size == 0 || num_heads == 0 || seq_len_q == 0; }
 };
-
-inline namespace HEED_ABI {
 
 /// "[2, 5, 76, 64]" of the axes that the caller gave.
 struct shape_text {

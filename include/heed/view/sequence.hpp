@@ -11,10 +11,10 @@ class anchor {
  public:
   enum class rule : unsigned char { bottom_right, top_left, one_offset, offsets };
 
-  constexpr anchor() = default;
-  constexpr explicit anchor(rule kind) noexcept : kind_(kind) {}
-  constexpr explicit anchor(index_t offset) noexcept : kind_(rule::one_offset), offset_(offset) {}
-  constexpr explicit anchor(list<index_t> offsets) noexcept : kind_(rule::offsets), offsets_(offsets) {}
+  HEED_FN constexpr anchor() = default;
+  HEED_FN constexpr explicit anchor(rule kind) noexcept : kind_(kind) {}
+  HEED_FN constexpr explicit anchor(index_t offset) noexcept : kind_(rule::one_offset), offset_(offset) {}
+  HEED_FN constexpr explicit anchor(list<index_t> offsets) noexcept : kind_(rule::offsets), offsets_(offsets) {}
 
   [[nodiscard]] HEED_FN constexpr rule kind() const noexcept { return kind_; }
   [[nodiscard]] HEED_FN constexpr list<index_t> offsets() const noexcept { return offsets_; }
@@ -40,9 +40,9 @@ inline constexpr anchor bottom_right{anchor::rule::bottom_right};
 /// off = 0: row i stands at key i.
 inline constexpr anchor top_left{anchor::rule::top_left};
 /// off as given, one for every sequence.
-[[nodiscard]] constexpr anchor at_offset(index_t offset) noexcept { return anchor(offset); }
+[[nodiscard]] HEED_FN constexpr anchor at_offset(index_t offset) noexcept { return anchor(offset); }
 /// off as given, one number per batch item; the list must outlive the call.
-[[nodiscard]] constexpr anchor at_offset(list<index_t> offsets) noexcept { return anchor(offsets); }
+[[nodiscard]] HEED_FN constexpr anchor at_offset(list<index_t> offsets) noexcept { return anchor(offsets); }
 
 /// One sequence of the batch. Rows in [0, query_len) exist, keys in [key_begin, key_end) are read, the rest is not.
 struct sequence {

@@ -12,6 +12,40 @@
 #include "heed/view/tensor_view.hpp"
 
 namespace heed {
+namespace detail {
+inline namespace HEED_ABI {
+
+/// Memory for `extents`, filled with zeros; null where there are no elements.
+template <class Element, std::size_t Rank>
+[[nodiscard]] Element* allocate_zeros(axes<Rank> const& extents) {
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
+    if (extents[axis] < 0) {
+      raise(errc::negative_extent, "heed::tensor: extent " + std::to_string(axis) + " is " +
+                                       std::to_string(extents[axis]) + "; extents must be 0 or more");
+    }
+  }
+  const index_t size = tensor_view<Element, Rank>(nullptr, extents).size();
+  if (size > INT64_MAX / 2 / static_cast<index_t>(sizeof(Element))) {
+    raise(errc::size_overflow, "heed::tensor: the extents multiply to more bytes than 64 bits can count");
+  }
+  if (size == 0) return nullptr;
+  Element* const elements =
+      static_cast<Element*>(::operator new (static_cast<std::size_t>(size) * sizeof(Element), std::align_val_t{64}));
+  for (index_t i = 0; i < size; ++i) elements[i] = Element{};
+  return elements;
+}
+
+template <class Element>
+[[nodiscard]] Element* allocate_copy(Element const* from, index_t size) {
+  if (size == 0) return nullptr;
+  Element* const elements =
+      static_cast<Element*>(::operator new (static_cast<std::size_t>(size) * sizeof(Element), std::align_val_t{64}));
+  for (index_t i = 0; i < size; ++i) elements[i] = from[i];
+  return elements;
+}
+
+}  // namespace HEED_ABI
+}  // namespace detail
 
 /// Owns a row-major block of elements: filled with zeros, copied deeply, moved cheaply (a moved-from tensor is empty).
 ///
@@ -28,81 +62,62 @@ class tensor {
   using value_type = Element;
   static constexpr std::size_t rank = Rank;
 
-  tensor() = default;
-  explicit tensor(axes<Rank> extents) {
-    for (std::size_t axis = 0; axis < Rank; ++axis) {
-      if (extents[axis] < 0) {
-        detail::raise(errc::negative_extent, "heed::tensor: extent " + std::to_string(axis) + " is " +
-                                                 std::to_string(extents[axis]) + "; extents must be 0 or more");
-      }
-    }
-    view_ = tensor_view<Element, Rank>(nullptr, extents);
-    if (view_.size() > INT64_MAX / 2 / static_cast<index_t>(sizeof(Element))) {
-      detail::raise(errc::size_overflow, "heed::tensor: the extents multiply to more bytes than 64 bits can count");
-    }
-    allocate(extents);
-    for (index_t i = 0; i < size(); ++i) data()[i] = Element{};
-  }
+  HEED_INLINE tensor() noexcept = default;
+  HEED_INLINE explicit tensor(axes<Rank> extents) : view_(detail::allocate_zeros<Element>(extents), extents) {}
   // `tensor<float, 1>({5})`: without this overload GCC cannot tell the extent from a tensor made of it.
   template <std::integral Integer>
-  requires(Rank == 1) explicit tensor(Integer const (&extents)[Rank]) : tensor(axes<Rank>(extents[0])) {}
-  tensor(tensor const& other) { copy(other); }
-  tensor(tensor&& other) noexcept : view_(std::exchange(other.view_, {})) {}
-  tensor& operator=(tensor const& other) {
+  requires(Rank == 1) HEED_INLINE explicit tensor(Integer const (&extents)[Rank]) : tensor(axes<Rank>(extents[0])) {}
+  HEED_INLINE tensor(tensor const& other)
+      : view_(detail::allocate_copy(other.data(), other.size()), extents_of(other, std::make_index_sequence<Rank>{})) {}
+  HEED_INLINE tensor(tensor&& other) noexcept : view_(other.view_) { other.view_ = tensor_view<Element, Rank>(); }
+  HEED_INLINE tensor& operator=(tensor const& other) {
     if (this != &other) {
       tensor fresh(other);
-      std::swap(view_, fresh.view_);
+      swap(fresh);
     }
     return *this;
   }
-  tensor& operator=(tensor&& other) noexcept {
-    tensor fresh(std::move(other));
-    std::swap(view_, fresh.view_);
+  HEED_INLINE tensor& operator=(tensor&& other) noexcept {
+    tensor fresh(static_cast<tensor&&>(other));
+    swap(fresh);
     return *this;
   }
-  ~tensor() {
+  HEED_INLINE ~tensor() {
     if (view_.data() != nullptr) ::operator delete (static_cast<void*>(view_.data()), std::align_val_t{64});
   }
 
-  [[nodiscard]] Element* data() noexcept { return view_.data(); }
-  [[nodiscard]] Element const* data() const noexcept { return view_.data(); }
-  [[nodiscard]] index_t extent(std::size_t axis) const noexcept { return view_.extent(axis); }
-  [[nodiscard]] index_t stride(std::size_t axis) const noexcept { return view_.stride(axis); }
-  [[nodiscard]] index_t size() const noexcept { return view_.size(); }
+  [[nodiscard]] HEED_INLINE Element* data() noexcept { return view_.data(); }
+  [[nodiscard]] HEED_INLINE Element const* data() const noexcept { return view_.data(); }
+  [[nodiscard]] HEED_INLINE index_t extent(std::size_t axis) const noexcept { return view_.extent(axis); }
+  [[nodiscard]] HEED_INLINE index_t stride(std::size_t axis) const noexcept { return view_.stride(axis); }
+  [[nodiscard]] HEED_INLINE index_t size() const noexcept { return view_.size(); }
 
   template <class... Integer>
-  requires(sizeof...(Integer) == Rank && (std::is_integral_v<Integer> && ...)) [[nodiscard]] Element& operator()(
-      Integer... indices) noexcept {
+  requires(sizeof...(Integer) == Rank && (std::is_integral_v<Integer> && ...)) [[nodiscard]] HEED_INLINE Element&
+  operator()(Integer... indices) noexcept {
     return view_(indices...);
   }
   template <class... Integer>
-  requires(sizeof...(Integer) == Rank && (std::is_integral_v<Integer> && ...)) [[nodiscard]] Element const& operator()(
-      Integer... indices) const noexcept {
+  requires(sizeof...(Integer) == Rank && (std::is_integral_v<Integer> && ...)) [[nodiscard]] HEED_INLINE Element const&
+  operator()(Integer... indices) const noexcept {
     return view_(indices...);
   }
 
-  [[nodiscard]] tensor_view<Element, Rank> view() noexcept { return view_; }
-  [[nodiscard]] tensor_view<Element const, Rank> view() const noexcept { return view_; }
-  operator tensor_view<Element, Rank>() & noexcept { return view_; }              // NOLINT
-  operator tensor_view<Element const, Rank>() const& noexcept { return view_; }   // NOLINT
-  operator tensor_view<Element const, Rank>() const&& noexcept { return view_; }  // NOLINT: read within the call
+  [[nodiscard]] HEED_INLINE tensor_view<Element, Rank> view() noexcept { return view_; }
+  [[nodiscard]] HEED_INLINE tensor_view<Element const, Rank> view() const noexcept { return view_; }
+  HEED_INLINE operator tensor_view<Element, Rank>() & noexcept { return view_; }              // NOLINT
+  HEED_INLINE operator tensor_view<Element const, Rank>() const& noexcept { return view_; }   // NOLINT
+  HEED_INLINE operator tensor_view<Element const, Rank>() const&& noexcept { return view_; }  // NOLINT: within the call
 
  private:
-  void allocate(axes<Rank> extents) {
-    void* memory = nullptr;
-    if (view_.size() > 0) {
-      memory = ::operator new (static_cast<std::size_t>(view_.size()) * sizeof(Element), std::align_val_t{64});
-    }
-    view_ = tensor_view<Element, Rank>(static_cast<Element*>(memory), extents);
+  template <std::size_t... Axis>
+  HEED_INLINE static axes<Rank> extents_of(tensor const& other, std::index_sequence<Axis...>) noexcept {
+    return axes<Rank>(other.extent(Axis)...);
   }
-  void copy(tensor const& other) {
-    axes<Rank> extents = [&]<std::size_t... Axis>(std::index_sequence<Axis...>) {
-      return axes<Rank>(other.extent(Axis)...);
-    }
-    (std::make_index_sequence<Rank>{});
-    view_ = tensor_view<Element, Rank>(nullptr, extents);
-    allocate(extents);
-    for (index_t i = 0; i < size(); ++i) data()[i] = other.data()[i];
+  HEED_INLINE void swap(tensor& other) noexcept {
+    const tensor_view<Element, Rank> mine = view_;
+    view_ = other.view_;
+    other.view_ = mine;
   }
 
   tensor_view<Element, Rank> view_;
