@@ -43,7 +43,7 @@ template <class Query>
 using accumulate_type = std::conditional_t<element_kind_of<element_of<Query>> == element_kind::float64, double, float>;
 
 template <class Given>
-[[nodiscard]] auto view_of_tensor(Given const& given) noexcept {
+[[nodiscard]] HEED_INLINE auto view_of_tensor(Given const& given) noexcept {
   if constexpr (is_tensor<Given>) {
     return given.view();
   } else {

@@ -5,8 +5,6 @@
 #define max(a, b) 0
 #define major(device) 0
 #define minor(device) 0
-#define check(condition) 0
-#define verify(condition) 0
 
 #define small 0
 #define near 0
