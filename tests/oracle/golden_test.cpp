@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention.hpp"
+#include "heed/heed.hpp"
 #include "heed/interop/npy.hpp"
 #include "heed/reference/forward.hpp"
 

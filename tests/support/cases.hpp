@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "heed/attention.hpp"
+#include "heed/heed.hpp"
 #include "support/bits.hpp"
 #include "support/elements.hpp"
 #include "support/pattern.hpp"

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "heed/attention.hpp"
+#include "heed/heed.hpp"
 #include "support/scenario.hpp"
 
 namespace heed::test {

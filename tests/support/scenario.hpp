@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention.hpp"
+#include "heed/heed.hpp"
 #include "support/judge.hpp"
 #include "support/random.hpp"
 #include "support/stored.hpp"
