@@ -53,10 +53,10 @@ struct scenario_inputs {
     exact_value = exact(value.view());
   }
 
-  /// NaN in every element that no row may see.
+  /// `garbage` in every element that no row may see.
   template <class Rule>
-  void plant_garbage(scenario const& s, Rule const& rule, attention_options const& options) {
-    constexpr double garbage = std::numeric_limits<double>::quiet_NaN();
+  void plant_garbage(scenario const& s, Rule const& rule, attention_options const& options,
+                     double garbage = std::numeric_limits<double>::quiet_NaN()) {
     const auto shared = [](layout kind) { return kind == layout::shared_heads || kind == layout::shared_batch; };
     const index_t group = s.heads / s.kv_heads;
     for (index_t b = 0; b < s.batch; ++b) {

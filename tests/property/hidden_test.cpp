@@ -1,0 +1,101 @@
+// What is hidden may hold anything: the bits are those of a call where it holds zeros.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "support/bits.hpp"
+#include "support/run_scenario.hpp"
+
+namespace {
+
+using namespace heed;
+using namespace heed::test;
+
+/// A random scenario twice: zeros where nothing is visible, then garbage.
+template <class T>
+void check_hidden(std::uint64_t first, std::uint64_t count) {
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    scenario s = random_scenario(seed);
+    s.rank = 4;
+    testing::Message what;
+    what << s << " type " << type_name<T>();
+    SCOPED_TRACE(what);
+    const rule_data data(s);
+    const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
+    with_rule(s, data, [&](auto const& rule) {
+      const auto run = [&](double hidden) {
+        scenario_inputs<T, T, T> in(s);
+        in.plant_garbage(s, rule, options, hidden);
+        tensor<T, 4> out({s.batch, s.heads, s.rows, s.value_dim}), weights({s.batch, s.heads, s.rows, s.keys});
+        tensor<accumulate_of<T>, 3> lse({s.batch, s.heads, s.rows});
+        outputs targets = into(out).lse(lse);
+        if (s.with_weights) targets = targets.weights(weights);
+        attention(in.query.view(), in.key.view(), in.value.view(), targets, rule, options);
+        return std::tuple(std::move(out), std::move(lse), std::move(weights));
+      };
+      const auto [zero_out, zero_lse, zero_weights] = run(0);
+      for (const double garbage : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                   -std::numeric_limits<double>::infinity()}) {
+        const auto [out, lse, weights] = run(garbage);
+        EXPECT_TRUE(same_bits(zero_out, out)) << garbage;
+        EXPECT_TRUE(same_bits(zero_lse, lse)) << garbage;
+        EXPECT_TRUE(same_bits(zero_weights, weights)) << garbage;
+      }
+    });
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Hidden, GarbageChangesNoBitFloat) { check_hidden<float>(60000, 250); }
+TEST(Hidden, GarbageChangesNoBitHalf) { check_hidden<half>(61000, 100); }
+TEST(Hidden, GarbageChangesNoBitBfloat16) { check_hidden<bfloat16>(62000, 100); }
+TEST(Hidden, GarbageChangesNoBitDouble) { check_hidden<double>(63000, 100); }
+
+/// A key that some rows of a tile may see and others may not holds a NaN: exactly the former get it.
+TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
+  for (std::uint64_t seed = 64000; seed < 64200; ++seed) {
+    scenario s = random_scenario(seed);
+    s.rank = 4;
+    s.keys = s.keys == 0 ? 1 : s.keys;
+    testing::Message what;
+    what << s;
+    SCOPED_TRACE(what);
+    const rule_data data(s);
+    const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
+    with_rule(s, data, [&](auto const& rule) {
+      scenario_inputs<float, float, float> in(s);
+      tensor<float, 4> clean({s.batch, s.heads, s.rows, s.value_dim}), out({s.batch, s.heads, s.rows, s.value_dim});
+      attention(in.query.view(), in.key.view(), in.value.view(), clean, rule, options);
+      random_source random(seed);
+      const index_t b = random.between(0, s.batch - 1), h = random.between(0, s.kv_heads - 1),
+                    j = random.between(0, s.keys - 1), column = random.between(0, s.value_dim - 1);
+      const bool in_key = random.chance(0.5);
+      (in_key ? in.key.view()(b, h, j, random.between(0, s.dim - 1)) : in.value.view()(b, h, j, column)) =
+          random.chance(0.5) ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::quiet_NaN();
+      attention(in.query.view(), in.key.view(), in.value.view(), out, rule, options);
+      const layout kind = in_key ? s.key_layout : s.value_layout;
+      for (index_t ob = 0; ob < s.batch; ++ob) {
+        const auto exists = reference::limits_of(rule, options.anchor, ob, s.rows, s.keys);
+        for (index_t oh = 0; oh < s.heads; ++oh) {
+          const bool shares = (ob == b || kind == layout::shared_batch) &&
+                              (oh / (s.heads / s.kv_heads) == h || kind == layout::shared_heads);
+          for (index_t i = 0; i < s.rows; ++i) {
+            const bool sees = shares && i < exists.query_len && j >= exists.key_begin && j < exists.key_end &&
+                              reference::is_visible(rule, position{ob, oh, i, j, exists.offset});
+            for (index_t d = 0; d < s.value_dim; ++d) {
+              if (sees && (in_key || d == column)) {
+                ASSERT_TRUE(std::isnan(out(ob, oh, i, d))) << "row " << i << " sees key " << j;
+              } else {
+                ASSERT_EQ(std::memcmp(&out(ob, oh, i, d), &clean(ob, oh, i, d), sizeof(float)), 0)
+                    << "row " << i << " dim " << d << " does not see key " << j;
+              }
+            }
+          }
+        }
+      }
+    });
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
