@@ -18,21 +18,23 @@ echo '#include "heed/heed.hpp"' >include.cpp
 "$compiler" "${flags[@]}" -I "$include" -MM include.cpp | tr -d '\\' | tr ' ' '\n' | grep '/heed/' |
   xargs grep -h '^#include <' | sort -u >standard.cpp
 
-cat >call.cpp <<'END'
+unit() { # name, statements
+  cat >"$1.cpp" <<END
 #include "heed/heed.hpp"
-
-void run(float* q, float* k, float* v, float* o, bool const* keep, long s, long d) {
+void run(float* q, float* k, float* v, float* o, [[maybe_unused]] bool const* m, long s, long d) {
   const auto query = heed::bhsd(q, 1, 1, s, d), key = heed::bhsd(k, 1, 1, s, d), value = heed::bhsd(v, 1, 1, s, d);
   const auto out = heed::bhsd(o, 1, 1, s, d);
-  (void)keep;
-  heed::attention(query, key, value, out);
-  // one more call
+  $2
 }
 END
-with() { sed "s|// one more call|$1|" call.cpp; }
-with 'heed::attention(query, key, value, out);' >again.cpp
-with 'heed::attention(query, key, value, out, heed::causal{});' >rule.cpp
-with 'heed::attention(query, key, value, out, heed::causal{} \& heed::keep_mask(heed::tensor_view<bool const, 2>(keep, {s, s})));' >rules.cpp
+}
+plain='heed::attention(query, key, value, out);'
+causal='heed::attention(query, key, value, out, heed::causal{});'
+both='heed::attention(query, key, value, out, heed::causal{} & heed::keep_mask(heed::tensor_view<bool const, 2>(m, {s, s})));'
+unit call "$plain"
+unit again "$plain $plain"
+unit rule "$plain $causal"
+unit rules "$plain $causal $both"
 
 user_seconds() { # of one compilation
   local TIMEFORMAT=%3U
@@ -45,27 +47,24 @@ for ((round = 0; round < rounds; ++round)); do
   for unit in "${units[@]}"; do user_seconds "$unit" >>"$unit.seconds"; done
 done
 
-declare -A median
-for unit in "${units[@]}"; do
-  median[$unit]=$(sort -n "$unit.seconds" | sed -n "$(((rounds + 1) / 2))p")
-done
-
+median() { sort -n | sed -n "$(((rounds + 1) / 2))p"; }
+of() { median <"$1.seconds"; }
+more_than() { paste "$1.seconds" "$2.seconds" | awk '{ printf "%.3f\n", $1 - $2 }' | median; } # round by round
 row() { # title, seconds, budget or nothing
   awk -v title="$1" -v seconds="$2" -v budget="${3:-}" 'BEGIN {
     verdict = budget == "" ? "" : sprintf("%.2f (%s)", budget, seconds <= budget ? "kept" : "OVER")
-    printf "| %-58s | %7.3f | %-11s |\n", title, seconds, verdict
+    printf "| %-42s | %7.3f | %-11s |\n", title, seconds, verdict
   }'
 }
-minus() { awk -v a="$1" -v b="$2" 'BEGIN { print a - b }'; }
 
 echo "$("$compiler" --version | head -n 1), ${flags[*]}, median of $rounds rounds; load average $(cut -d ' ' -f 1-3 /proc/loadavg)"
 echo
-echo "| user CPU seconds                                           |         | budget      |"
-echo "|------------------------------------------------------------|--------:|-------------|"
-row "an empty file" "${median[empty]}"
-row "the standard headers behind heed.hpp alone" "${median[standard]}"
-row "#include \"heed/heed.hpp\"" "${median[include]}" 0.45
-row "the include and one call" "${median[call]}" 4
-row "one more call with the same rule" "$(minus "${median[again]}" "${median[call]}")"
-row "one more rule, causal{}" "$(minus "${median[rule]}" "${median[call]}")" 0.3
-row "one more rule, causal{} & keep_mask(m)" "$(minus "${median[rules]}" "${median[call]}")" 0.3
+echo "| user CPU seconds                           |         | budget      |"
+echo "|--------------------------------------------|--------:|-------------|"
+row "an empty file" "$(of empty)"
+row "the standard headers behind heed.hpp alone" "$(of standard)"
+row "#include \"heed/heed.hpp\"" "$(of include)" 0.45
+row "the include and one call" "$(of call)" 4
+row "one more call with the same rule" "$(more_than again call)"
+row "one more rule, causal{}" "$(more_than rule call)" 0.3
+row "one more rule, causal{} & keep_mask(m)" "$(more_than rules rule)" 0.3

@@ -1,8 +1,11 @@
 // The forward pass: share of the FMA peak by length, head size, mask, element type, layout and threads.
 //
 // The headline cell: --benchmark_filter='^float/full/S2048/D64/H1/'
+#include <benchmark/benchmark.h>
+
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "bench/bench.hpp"
 

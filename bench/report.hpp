@@ -48,15 +48,17 @@ inline void count(benchmark::State& state, measurement const& found, double flop
 
 class markdown_reporter : public benchmark::BenchmarkReporter {
  public:
-  explicit markdown_reporter(std::vector<column> columns) : columns_(std::move(columns)) {}
+  markdown_reporter(std::vector<column> columns, std::vector<std::pair<std::string, std::string>> facts)
+      : columns_(std::move(columns)), facts_(std::move(facts)) {}
 
   bool ReportContext(Context const&) override {
+    for (auto const& [name, text] : facts_) GetOutputStream() << name << ": " << text << "\n";
     std::string titles = "| cell |", rule = "|---|";
     for (column const& one : columns_) {
       titles += std::string(" ") + one.title + " |";
       rule += "--:|";
     }
-    GetOutputStream() << titles << "\n" << rule << std::endl;
+    GetOutputStream() << "\n" << titles << "\n" << rule << std::endl;
     return true;
   }
 
@@ -75,8 +77,11 @@ class markdown_reporter : public benchmark::BenchmarkReporter {
     }
   }
 
+  void Finalize() override { GetOutputStream() << "\nload average after: " << load_average() << std::endl; }
+
  private:
   std::vector<column> columns_;
+  std::vector<std::pair<std::string, std::string>> facts_;
 };
 
 /// The main() of every bench: `register_all` names the cells, Google Benchmark's options choose among them.
@@ -88,23 +93,17 @@ int run_benches(int argc, char** argv, std::vector<column> columns, Register con
     wants_table = wants_table && std::string_view(argv[i]).rfind("--benchmark_format", 0) != 0;
   }
   try {
-    const std::pair<char const*, std::string> facts[] = {{"processor", processor_name()},
-                                                         {"level", std::string(heed::active_isa())},
-                                                         {"compiler", compiler_name()},
-                                                         {"load average before", load_average()}};
-    for (auto const& [name, text] : facts) {
-      benchmark::AddCustomContext(name, text);
-      if (wants_table) std::printf("%s: %s\n", name, text.c_str());
-    }
-    if (wants_table) std::printf("\n");
-    std::fflush(stdout);
+    std::vector<std::pair<std::string, std::string>> facts = {{"processor", processor_name()},
+                                                              {"level", std::string(heed::active_isa())},
+                                                              {"compiler", compiler_name()},
+                                                              {"load average before", load_average()}};
+    for (auto const& [name, text] : facts) benchmark::AddCustomContext(name, text);
     register_all();
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    markdown_reporter table(std::move(columns));
+    markdown_reporter table(std::move(columns), std::move(facts));
     benchmark::RunSpecifiedBenchmarks(wants_table ? &table : nullptr);
     benchmark::Shutdown();
-    if (wants_table) std::printf("\nload average after: %s\n", load_average().c_str());
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return 2;
