@@ -37,6 +37,7 @@ struct partition {
 template <class Real>
 [[nodiscard]] partition partition_of(problem const& call, rule_view const& rule, index_t lanes, double* flops) {
   *flops = 0;
+  if (call.nothing_to_do()) return {};
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const sequence seq = sequence_of(call, rule, batch);
     const block whole{batch, 0, 0, seq.query_len, seq.key_begin, greater(seq.key_begin, seq.key_end), seq.offset};
