@@ -28,7 +28,7 @@ message(STATUS "heed: tests run at the levels ${levels_text}")
 
 # heed_test_program(<folder below tests/> <source>...)
 function(heed_test_program folder)
-  string(REPLACE "/" "_" target "${folder}")
+  string(REPLACE "/" "_" target "test_${folder}")
   set(sources ${ARGN})
   if(HEED_TESTS_WITHOUT_EXCEPTIONS)
     heed_leave_out(sources "EXPECT_THROW|ASSERT_THROW|EXPECT_ANY_THROW|EXPECT_NO_THROW|catch \\(|throw " "exceptions")
