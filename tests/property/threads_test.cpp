@@ -125,6 +125,18 @@ TEST(Threads, AForkedChildHasAPoolOfItsOwn) {
   for (int turn = 0; turn < 5; ++turn) EXPECT_EQ(status_of_child(in_child), 0);
   EXPECT_TRUE(same_bits(expected.out, some_call<float>(4, 300, 300, 64, 2).out));  // and the parent's still works
   EXPECT_EQ(status_of_child([&] { _exit(status_of_child(in_child)); }), 0);        // a child of a child
+  // A child whose first calls come from several threads at once.
+  EXPECT_EQ(
+      status_of_child([&] {
+        std::atomic<int> wrong{0};
+        std::vector<std::thread> callers;
+        for (int i = 0; i < 4; ++i) {
+          callers.emplace_back([&] { wrong += !same_bits(expected.out, some_call<float>(4, 300, 300, 64, 2).out); });
+        }
+        for (auto& caller : callers) caller.join();
+        _exit(wrong == 0 ? 0 : 2);
+      }),
+      0);
 }
 
 TEST(Threads, AForkWhileThePoolWorks) {

@@ -109,9 +109,17 @@ struct pool_joiner {
   }
 };
 
+/// In a child of fork, before it has threads: the workers stayed behind, and perhaps a mutex that nobody will unlock.
+inline void forget_workers() noexcept {
+  pool.~pool_state();
+  new (&pool) pool_state{};
+}
+
 /// With the mutex held: as many workers as asked for, or as many as the system gives. They take no signals.
 inline void start_workers(int wanted) noexcept {
   static const pool_joiner joiner;
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_workers);
+  (void)registered;
   pool.owner = getpid();
   sigset_t all, before;
   sigfillset(&all);
@@ -125,10 +133,6 @@ inline void start_workers(int wanted) noexcept {
 
 /// Takes the pool for one job, or says that the caller had better work alone.
 [[nodiscard]] inline bool enter_pool(parallel_job& job, int threads) noexcept {
-  if (pool.owner != 0 && pool.owner != getpid()) {  // a fork: the workers stayed behind, and perhaps a locked mutex
-    pool.~pool_state();
-    new (&pool) pool_state{};
-  }
   pthread_mutex_lock(&pool.mutex);
   const bool mine = !pool.busy && !pool.stopped;
   if (mine) {

@@ -206,7 +206,14 @@ struct shape_text {
     char const* name;
   };
   const named written[] = {{&call.out, "out"}, {&call.lse, "lse"}, {&call.weights, "weights"}};
-  const named read[] = {{&call.query, "query"}, {&call.key, "key"}, {&call.value, "value"}};
+  operand offsets;
+  if (call.options.anchor.kind() == anchor::rule::offsets) {
+    const list<index_t> numbers = call.options.anchor.offsets();
+    offsets = operand_of(tensor_view<index_t const, 1>(numbers.data(), {numbers.size()}));
+    offsets.kind = element_kind::float64;  // as wide as an index_t
+  }
+  const named read[] = {
+      {&call.query, "query"}, {&call.key, "key"}, {&call.value, "value"}, {&offsets, "the offsets of at_offset"}};
   for (int i = 0; i < 3; ++i) {
     const overlap found = overlaps_itself(*written[i].box);
     if (found != overlap::no) {
