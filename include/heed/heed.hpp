@@ -1,6 +1,8 @@
 // Everything of heed that runs on the CPU, from one include. No Eigen, MPI or CUDA header stands behind it.
 #pragma once
 
+// clang-format off: the first of them says what is needed where something is missing
+#include "heed/base/config.hpp"
+// clang-format on
 #include "heed/attention.hpp"
-#include "heed/base/config.hpp"  // first: it says what is needed where something is missing
 #include "heed/explain.hpp"
