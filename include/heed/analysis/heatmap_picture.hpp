@@ -205,9 +205,18 @@ class heat_picture {
         index_t end = key + 1;
         while (gap == 0 && end < cells.keys && kind(row, end) == which) ++end;
         const std::string width = coordinate(static_cast<double>(end - key) * cell - gap);
-        paths[static_cast<std::size_t>(which)] += "M" + coordinate(x + static_cast<double>(key) * cell) + " " +
-                                                  coordinate(y + static_cast<double>(row) * cell) + "h" + width + "v" +
-                                                  coordinate(cell - gap) + "h-" + width + "z";
+        std::string& path = paths[static_cast<std::size_t>(which)];
+        path += 'M';
+        path += coordinate(x + static_cast<double>(key) * cell);
+        path += ' ';
+        path += coordinate(y + static_cast<double>(row) * cell);
+        path += 'h';
+        path += width;
+        path += 'v';
+        path += coordinate(cell - gap);
+        path += "h-";
+        path += width;
+        path += 'z';
         key = end;
       }
     }
