@@ -59,9 +59,11 @@ class piece {
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(3 * run.verb.lanes);
     const std::size_t keys = static_cast<std::size_t>(lesser(run.block_keys, run.call.seq_len_kv));
+    const std::size_t longest = static_cast<std::size_t>(
+        greater(lesser(run.block_keys, run.call.seq_len_kv), greater(run.call.head_dim_qk, run.call.head_dim_v)));
     const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
     work.scores = from.template take<Real>(keys * lanes);
-    work.scores_before = from.template take<Real>(keys * lanes);
+    work.spare = from.template take<Real>(longest * lanes);
     work.block_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
     work.ones = from.template take<Real>(lanes);
@@ -96,10 +98,36 @@ class piece {
                      seq_.offset};
     tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(run_.rule.rule, area) : key_range{0, 0};
     carve(run_, from, lanes, tile);
-    run_.verb.pack_query(call.query.row(batch_, head, row), call.query.kind, call.query.strides[2],
-                         call.query.strides[3], tile.rows, call.head_dim_qk, run_.scale, lanes, tile.query);
+    pack(call.query, tile);
     clear(tile);
     return tile.rows;
+  }
+
+  void pack(operand const& query, query_tile<Real> const& tile) noexcept {
+    void const* const first = query.row(batch_, tile.head, tile.query_begin);
+    Real const* rows = static_cast<Real const*>(first);
+    index_t row_stride = query.strides[2];
+    if (!has_plain_rows<Real>(query)) {
+      run_.verb.pack_rows(first, query.kind, query.strides[2], query.strides[3], tile.rows, query.extents[3],
+                          work_.spare);
+      rows = work_.spare;
+      row_stride = query.extents[3];
+    }
+    run_.verb.pack_query(rows, row_stride, tile.rows, query.extents[3], run_.scale, tile.vectors, tile.query);
+  }
+
+  /// Columns [column, column + columns) of the rows of `to`, out of a tile [columns, lanes].
+  void unpack(query_tile<Real> const& tile, Real const* from, Real const* factor, operand const& to, index_t column,
+              index_t columns) const noexcept {
+    char* const corner = static_cast<char*>(to.row(batch_, tile.head, tile.query_begin)) +
+                         column * to.strides[3] * element_size(to.kind);
+    if (has_plain_rows<Real>(to)) {
+      run_.verb.unpack_tile(from, factor, tile.vectors, tile.rows, columns, reinterpret_cast<Real*>(corner),
+                            to.strides[2]);
+      return;
+    }
+    run_.verb.unpack_tile(from, factor, tile.vectors, tile.rows, columns, work_.spare, columns);
+    run_.verb.unpack_rows(work_.spare, tile.rows, columns, corner, to.kind, to.strides[2], to.strides[3]);
   }
 
   /// The state of a tile that has seen no key.
@@ -119,9 +147,7 @@ class piece {
       clear(tile);
       attend_visible(run_, work_, seq_, batch_, kv_head_, tile);
     }
-    run_.verb.unpack(tile.out, tile.factor, tile.vectors * run_.verb.lanes, tile.rows, call.head_dim_v,
-                     call.out.row(batch_, tile.head, tile.query_begin), call.out.kind, call.out.strides[2],
-                     call.out.strides[3]);
+    unpack(tile, tile.out, tile.factor, call.out, 0, call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
@@ -135,10 +161,7 @@ class piece {
     index_t written = 0;  // keys
     revisit_probabilities(run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, Real const* probabilities) {
       write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
-      char* const corner = static_cast<char*>(weights.row(batch_, tile.head, tile.query_begin)) +
-                           area.key_begin * weights.strides[3] * element_size(weights.kind);
-      run_.verb.unpack(probabilities, work_.ones, tile.vectors * run_.verb.lanes, tile.rows,
-                       area.key_end - area.key_begin, corner, weights.kind, weights.strides[2], weights.strides[3]);
+      unpack(tile, probabilities, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
       written = area.key_end;
     });
     write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);

@@ -37,13 +37,13 @@ struct query_tile {
 /// What the tiles of one piece of work share.
 template <class Real>
 struct workspace {
-  Real* scores;         // [block_keys, lanes]
-  Real* scores_before;  // [block_keys, lanes], before softmax, where that is wanted
-  Real* block_max;      // [lanes]
-  Real* rescale;        // [lanes]
-  Real* ones;           // [lanes]
-  Real* key;            // [block_keys, head_dim_qk], if K is packed
-  Real* value;          // [block_keys, head_dim_v], if V is packed
+  Real* scores;     // [block_keys, lanes]
+  Real* spare;      // as large as the largest tile: rows on their way in or out, scores before softmax
+  Real* block_max;  // [lanes]
+  Real* rescale;    // [lanes]
+  Real* ones;       // [lanes]
+  Real* key;        // [block_keys, head_dim_qk], if K is packed
+  Real* value;      // [block_keys, head_dim_v], if V is packed
 };
 
 /// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
@@ -53,13 +53,18 @@ struct workspace {
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
 }
 
-/// K or V as the verbs read it: contiguous rows of Real. Rows of Real with unit steps are used where they lie; others
-/// are packed, and so are rows that lie far apart, once enough queries use them.
+/// Whether the elements of a row are Real and follow one another: then the verbs use them where they lie.
+template <class Real>
+[[nodiscard]] bool has_plain_rows(operand const& box) noexcept {
+  return box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64) &&
+         (box.extents[3] <= 1 || box.strides[3] == 1);
+}
+
+/// K or V are packed where their rows are not plain, and where rows lie far apart once enough queries use them.
 template <class Real>
 [[nodiscard]] bool packs(operand const& box, index_t rows_served) noexcept {
-  if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) return true;
-  if (box.extents[3] > 1 && box.strides[3] != 1) return true;
-  return box.extents[2] > 1 && box.strides[2] != box.extents[3] && rows_served >= rows_that_repay_packing;
+  return !has_plain_rows<Real>(box) ||
+         (box.extents[2] > 1 && box.strides[2] != box.extents[3] && rows_served >= rows_that_repay_packing);
 }
 
 /// The part of a tile's block of scores in keys [begin, end) that may be visible.
@@ -161,11 +166,11 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
               const index_t keys = area.key_end - area.key_begin;
               score_block(run, work, tile, area, seen, key);
               const index_t count = keys * tile.vectors * run.verb.lanes;
-              for (index_t i = 0; i < count; ++i) work.scores_before[i] = work.scores[i];
+              for (index_t i = 0; i < count; ++i) work.spare[i] = work.scores[i];
               run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
                                                  work.rescale);
-              run.verb.accumulate_visible(work.scores, work.scores_before, value.first, value.stride, keys,
-                                          run.call.head_dim_v, tile.vectors, tile.out, work.rescale);
+              run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys, run.call.head_dim_v,
+                                          tile.vectors, tile.out, work.rescale);
             });
 }
 

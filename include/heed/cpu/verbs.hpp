@@ -21,12 +21,14 @@ struct verbs {
                              index_t keys, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real const* row_max, Real const* factor);
   bool (*finish)(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor);
-  void (*pack_query)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
-                     index_t columns, Real scale, index_t lanes, Real* to);
+  void (*pack_query)(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale, int vectors,
+                     Real* to);
+  void (*unpack_tile)(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns, Real* to,
+                      index_t row_stride);
   void (*pack_rows)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
                     index_t columns, Real* to);
-  void (*unpack)(Real const* from, Real const* factor, index_t lanes, index_t rows, index_t columns, void* to,
-                 element_kind kind, index_t row_stride, index_t column_stride);
+  void (*unpack_rows)(Real const* from, index_t rows, index_t columns, void* to, element_kind kind, index_t row_stride,
+                      index_t column_stride);
 };
 
 /// The door of the one verb that is made anew for each rule; `rule` is the caller's, with its type forgotten.

@@ -47,9 +47,14 @@ HEED_DOOR_V3 bool finish(Real const* out, index_t head_dim, int vectors, Real co
   return detail::finish<pack<Real>>(out, head_dim, vectors, row_sum, factor);
 }
 template <class Real>
-HEED_DOOR_V3 void pack_query(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
-                             index_t rows, index_t columns, Real scale, index_t lanes, Real* to) {
-  detail::pack_query<Real>(from, kind, row_stride, column_stride, rows, columns, scale, lanes, to);
+HEED_DOOR_V3 void pack_query(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale,
+                             int vectors, Real* to) {
+  detail::pack_query<pack<Real>>(from, row_stride, rows, columns, scale, vectors, to);
+}
+template <class Real>
+HEED_DOOR_V3 void unpack_tile(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns,
+                              Real* to, index_t row_stride) {
+  detail::unpack_tile<pack<Real>>(from, factor, vectors, rows, columns, to, row_stride);
 }
 template <class Real>
 HEED_DOOR_V3 void pack_rows(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
@@ -57,9 +62,9 @@ HEED_DOOR_V3 void pack_rows(void const* from, element_kind kind, index_t row_str
   detail::pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
-HEED_DOOR_V3 void unpack(Real const* from, Real const* factor, index_t lanes, index_t rows, index_t columns, void* to,
-                         element_kind kind, index_t row_stride, index_t column_stride) {
-  detail::unpack<Real>(from, factor, lanes, rows, columns, to, kind, row_stride, column_stride);
+HEED_DOOR_V3 void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,
+                              index_t row_stride, index_t column_stride) {
+  detail::unpack_rows<Real>(from, rows, columns, to, kind, row_stride, column_stride);
 }
 template <class Real, class Rule>
 HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
@@ -76,8 +81,9 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    probabilities<Real>,
                                    finish<Real>,
                                    pack_query<Real>,
+                                   unpack_tile<Real>,
                                    pack_rows<Real>,
-                                   unpack<Real>};
+                                   unpack_rows<Real>};
 
 }  // namespace v3
 }  // namespace HEED_ABI

@@ -19,11 +19,20 @@ struct simd {
   static constexpr int lanes = Lanes;
   static constexpr int bytes = Lanes * static_cast<int>(sizeof(Real));
   typedef Real vector __attribute__((vector_size(bytes), may_alias));
+  typedef Real loose_vector __attribute__((vector_size(bytes), may_alias, aligned(alignof(Real))));
   typedef integer integers __attribute__((vector_size(bytes), may_alias));
 
   /// Scratch tiles are aligned to whole vectors.
   HEED_VERB static void load(vector& to, Real const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
   HEED_VERB static void store(Real* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }
+
+  /// The caller's memory is aligned to its elements only.
+  HEED_VERB static void load_unaligned(vector& to, Real const* from) noexcept {
+    to = *reinterpret_cast<loose_vector const*>(from);
+  }
+  HEED_VERB static void store_unaligned(Real* to, vector const& from) noexcept {
+    *reinterpret_cast<loose_vector*>(to) = from;
+  }
 
   /// All lanes = *from. Written as asm on GCC, which otherwise turns the splat into shuffles (15 % of the peak is
   /// left); GCC lets the asm stand in a function without the instruction set as long as its door has it, clang does
