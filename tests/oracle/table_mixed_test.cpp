@@ -32,7 +32,7 @@ TEST(OracleMixed, DoubleQueryFloatCache) { run<double, float, half, double>(4700
 TEST(OracleMixed, DoubleQueryNarrowOut) { run<double, double, double, half>(48000); }
 TEST(OracleMixed, DoubleQueryFloatOut) { run<double, double, bfloat16, float>(49000); }
 TEST(OracleMixed, EveryOperandItsOwnType) { run<half, bfloat16, float, double>(50000); }
-#if defined(__FLT16_MAX__)
+#if HEED_NATIVE_FLOAT16
 using heed::native_float16;
 TEST(OracleMixed, NativeFloat16) { run<native_float16, native_float16, native_float16, native_float16>(51000); }
 TEST(OracleMixed, NativeFloat16BesideHalf) { run<native_float16, half, native_float16, half>(52000); }

@@ -63,7 +63,7 @@ TEST(Half, EveryPatternHasItsValueAndReturns) {
       ASSERT_EQ(half(value).bits, bits);
       ASSERT_EQ(half(expected).bits, bits);
     }
-#if defined(__FLT16_MAX__)
+#if HEED_NATIVE_FLOAT16
     const auto native = std::bit_cast<native_float16>(static_cast<std::uint16_t>(bits));
     ASSERT_EQ(std::bit_cast<std::uint32_t>(static_cast<float>(native)) & 0xff800000u,
               std::bit_cast<std::uint32_t>(value) & 0xff800000u);

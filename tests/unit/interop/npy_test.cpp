@@ -220,7 +220,7 @@ TEST(NpyConversion, IsExactWhereTheTypeHoldsTheValue) {
   EXPECT_EQ(converted<float>(npy_type::f8, std::numeric_limits<double>::infinity()),
             std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(converted<float>(npy_type::f8, std::nan(""))));
-#if defined(__FLT16_MAX__)
+#if HEED_NATIVE_FLOAT16
   EXPECT_EQ(static_cast<float>(converted<heed::native_float16>(npy_type::f4, 0.75f)), 0.75f);
 #endif
 }
