@@ -169,7 +169,7 @@ class npy_dict_reader {
       const bool one_byte = npy_size(type) == 1;
       if (code == npy_code(type) && (order == '<' || order == '>' || (one_byte && order == '|'))) {
         header.type = type;
-        header.big_endian = order == '>' && !one_byte;
+        header.big_endian = order == '>';
         return;
       }
     }

@@ -231,7 +231,9 @@ TEST(Heatmap, EscapesLabels) {
                                ">caf\xc3\xa9<", ">\xf0\x9f\x98\x80<", ">1 &lt; 2 &amp; 3<"}) {
     EXPECT_TRUE(has(svg, expected)) << expected;
   }
-  // A surrogate and an overlong slash are three and two bytes that begin nothing.
+  // A surrogate is three bytes that begin nothing, and an overlong slash two.
+  EXPECT_FALSE(has(svg, ">/<"));
+  EXPECT_EQ(count(svg, ">\xef\xbf\xbd\xef\xbf\xbd<"), 3u * 2u) << "on both axes: control, no UTF-8, overlong";
   EXPECT_TRUE(has(svg, ">\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd<"));
 }
 

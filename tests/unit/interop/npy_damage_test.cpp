@@ -98,6 +98,7 @@ std::vector<bad_image> bad_images() {
       {"version 4", image("{}", 0, 4), "version 4.0"},
       {"version 1.1", image("{}", 0, 1, 1), "version 1.1"},
       {"header longer than the file", std::string("\x93NUMPY\x02\0\xff\xff\xff\xff", 12), "claims 4294967295 bytes"},
+      {"header of two megabytes", image(std::string(2 << 20, ' '), 0, 2), "no plain array needs that"},
       {"empty header", image(""), "expected '{'"},
       {"empty dict", image("{}"), "lacks one of its keys"},
       {"no shape", image("{'descr': '<f4', 'fortran_order': False}"), "lacks one of its keys"},
