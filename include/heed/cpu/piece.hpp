@@ -169,6 +169,7 @@ class piece {
 
   void write_zero_weights(index_t head, index_t row_begin, index_t row_end, index_t key_begin, index_t key_end) const {
     operand const& weights = run_.call.weights;
+    if (key_begin >= key_end) return;
     with_element(weights.kind, [&](auto element) {
       using element_type = decltype(element);
       for (index_t row = row_begin; row < row_end; ++row) {
