@@ -21,6 +21,7 @@ void sweep_head_dims() {
     for (index_t value_dim : {dim, index_t{1}, index_t{16}, index_t{33}, index_t{64}}) {
       scenario s;
       s.seed = ++turn;
+      if (turn % thinned != 0) continue;
       s.kv_heads = 1, s.heads = 2;
       s.rows = table_sizes[turn % 8], s.keys = table_sizes[(turn / 3 + 3) % 8];
       s.dim = dim, s.value_dim = value_dim;
@@ -44,6 +45,7 @@ void sweep_lengths() {
       for (rule_kind rule : {rule_kind::none, rule_kind::causal, rule_kind::lengths_causal}) {
         scenario s;
         s.seed = ++turn;
+        if (turn % thinned != 0) continue;
         s.batch = rule == rule_kind::lengths_causal ? 2 : 1;
         s.rows = rows, s.keys = keys;
         s.dim = turn % 2 == 0 ? 20 : 64, s.value_dim = turn % 3 == 0 ? 7 : s.dim;
@@ -57,6 +59,7 @@ void sweep_lengths() {
   for (index_t rows : {index_t{1}, index_t{3}, index_t{1025}}) {
     scenario s;
     s.seed = ++turn;
+    if (rows > 3 && thinned > 1) continue;
     s.rows = rows, s.keys = 1025;
     s.dim = 16, s.value_dim = 17;
     s.rule = rule_kind::causal;
@@ -69,7 +72,7 @@ void sweep_lengths() {
 template <class T>
 void sweep_layouts() {
   scenario base;
-  base.batch = 2, base.heads = 4, base.kv_heads = 2, base.rows = 59, base.keys = 133, base.dim = 17,
+  base.batch = 2, base.heads = 4, base.kv_heads = 2, base.rows = 37, base.keys = 133, base.dim = 17,
   base.value_dim = 20;
   base.rule = rule_kind::causal_keep;
   base.with_weights = true;
@@ -104,6 +107,7 @@ void sweep_hard_data() {
       for (rule_kind rule : {rule_kind::none, rule_kind::keep}) {
         scenario s;
         s.seed = ++turn;
+        if (turn % thinned != 0) continue;
         s.rows = 50, s.keys = 300, s.dim = 64, s.value_dim = 33;
         s.data = data, s.scale = scale, s.rule = rule;
         run_scenario<T, T, T, T>(s);
@@ -114,7 +118,7 @@ void sweep_hard_data() {
   for (data_kind data : {data_kind::normal, data_kind::outliers, data_kind::rising}) {
     scenario s;
     s.seed = ++turn;
-    s.rows = 2, s.keys = 16384, s.dim = 64, s.value_dim = 8;
+    s.rows = 2, s.keys = thinned > 1 ? 2048 : 16384, s.dim = 64, s.value_dim = 8;
     s.data = data;
     run_scenario<T, T, T, T>(s);
     HEED_STOP_ON_FAILURE();
