@@ -5,17 +5,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "bench/peak.hpp"
 
 namespace bench {
 
+/// How long a cell may take; on a busy machine a longer time finds more samples that count.
+inline double seconds_per_cell() {
+  char const* const text = std::getenv("HEED_BENCH_SECONDS");
+  const double seconds = text == nullptr ? 0 : std::strtod(text, nullptr);
+  return seconds > 0 ? seconds : 3;
+}
+
 /// When to stop, and which samples count.
 struct sampling {
-  int wanted = 41;                     ///< samples that count
-  int at_least = 5;                    ///< samples, whatever the time
-  double seconds = 3;                  ///< for one cell
+  int wanted = 41;   ///< samples that count
+  int at_least = 5;  ///< samples, whatever the time
+  double seconds = seconds_per_cell();
   double seconds_per_sample = 1.5e-3;  ///< a shorter function is called several times in a sample
   double agreement = 0.02;             ///< between the two readings of the peak
   double nearness = 0.07;              ///< of both readings to the best one
