@@ -49,7 +49,7 @@ function(heed_test_program folder)
   endif()
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${target} PRIVATE GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE HEED_OBJDUMP="${CMAKE_OBJDUMP}")
+  target_compile_definitions(${target} PRIVATE HEED_OBJDUMP="${CMAKE_OBJDUMP}" $<$<BOOL:${HEED_TEST_THINNED}>:HEED_TEST_THINNED>)
   add_dependencies(all_tests ${target})
 
   set(levels ${HEED_TEST_LEVELS})
