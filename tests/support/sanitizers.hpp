@@ -1,4 +1,4 @@
-// Which sanitizer watches this build.
+// How this build runs: which sanitizer watches it, and whether it is optimised.
 #pragma once
 
 #if defined(__has_feature)
@@ -20,4 +20,9 @@
 #endif
 #if !defined(HEED_TEST_ASAN)
 #define HEED_TEST_ASAN 0
+#endif
+#if defined(__OPTIMIZE__)
+#define HEED_TEST_UNOPTIMISED 0
+#else
+#define HEED_TEST_UNOPTIMISED 1
 #endif
