@@ -193,7 +193,7 @@ TEST(Threads, TheAffinityMaskIsRespected) {
   EXPECT_EQ(threads(1), "1");
   cpu_set_t one;
   CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &before)) {
       CPU_SET(cpu, &one);
       break;
