@@ -138,7 +138,8 @@ template <class Query, class Key, class Value, class Rule>
 
 inline namespace HEED_ABI {
 
-/// Scaled dot-product attention: out = softmax(mask(scale * query * transposed key)) value, for each batch item and head.
+/// Scaled dot-product attention: out = softmax(mask(scale * query * transposed key)) value, for each batch item and
+/// head.
 ///
 /// Shapes: query [B, Hq, Sq, D], key [B, Hkv, Skv, D], value [B, Hkv, Skv, Dv], out [B, Hq, Sq, Dv]; or all rank 3
 ///   [B, S, D] (one head), or all rank 2 [S, D]. Hq is a multiple of Hkv; query head h reads key-value head
