@@ -142,12 +142,8 @@ class piece {
 
   void write_out(query_tile<Real> const& tile) {
     problem const& call = run_.call;
-    if (!run_.verb.finish(tile.out, call.head_dim_v, tile.vectors, tile.row_sum, tile.factor)) {
-      // An infinity or a NaN, perhaps out of a value that some rows of the tile may not see: 0 * NaN is NaN.
-      clear(tile);
-      attend_visible(run_, work_, seq_, batch_, kv_head_, tile);
-    }
-    unpack(tile, tile.out, tile.factor, call.out, 0, call.head_dim_v);
+    const bool divided = !finish(tile) && recover(tile);
+    unpack(tile, tile.out, divided ? work_.ones : tile.factor, call.out, 0, call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
@@ -156,14 +152,41 @@ class piece {
     }
   }
 
+  bool finish(query_tile<Real> const& tile) const noexcept {
+    return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, tile.row_sum, tile.factor);
+  }
+
+  /// A tile holds an infinity or a NaN. First it is computed again without the values that a row may not see, for
+  /// 0 * NaN is NaN. What is left may be a sum that overflowed before its division: the mean of such values is not
+  /// infinite, and is computed as one. Returns whether out has been divided. What was finite keeps its bits.
+  bool recover(query_tile<Real> const& tile) {
+    clear(tile);
+    attend_visible(run_, work_, seq_, batch_, kv_head_, tile);
+    if (finish(tile)) return false;
+    const index_t lanes = tile.vectors * run_.verb.lanes;
+    const index_t count = run_.call.head_dim_v * lanes;
+    const scratch memory(static_cast<std::size_t>(count) * sizeof(Real));
+    Real* const before = reinterpret_cast<Real*>(memory.data());
+    for (index_t i = 0; i < count; ++i) {
+      before[i] = tile.out[i];
+      tile.out[i] = Real(0);
+    }
+    attend_again(run_, work_, seq_, batch_, kv_head_, tile);
+    for (index_t i = 0; i < count; ++i) {
+      if (before[i] - before[i] == Real(0)) tile.out[i] = before[i] * tile.factor[i % lanes];
+    }
+    return true;
+  }
+
   void write_weights(query_tile<Real> const& tile) {
     operand const& weights = run_.call.weights;
     index_t written = 0;  // keys
-    revisit_probabilities(run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, Real const* probabilities) {
-      write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
-      unpack(tile, probabilities, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
-      written = area.key_end;
-    });
+    revisit_probabilities(
+        run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, Real const* probabilities, key_rows<Real>) {
+          write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
+          unpack(tile, probabilities, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
+          written = area.key_end;
+        });
     write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);
   }
 

@@ -157,6 +157,13 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
             });
 }
 
+template <class Real>
+void keep_scores(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                 block const& area) noexcept {
+  const index_t count = (area.key_end - area.key_begin) * tile.vectors * run.verb.lanes;
+  for (index_t i = 0; i < count; ++i) work.spare[i] = work.scores[i];
+}
+
 /// The same for one tile from the start, never touching a value that a row may not see.
 template <class Real>
 void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
@@ -165,8 +172,7 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               const index_t keys = area.key_end - area.key_begin;
               score_block(run, work, tile, area, seen, key);
-              const index_t count = keys * tile.vectors * run.verb.lanes;
-              for (index_t i = 0; i < count; ++i) work.spare[i] = work.scores[i];
+              keep_scores(run, work, tile, area);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
                                                  work.rescale);
               run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys, run.call.head_dim_v,
@@ -174,17 +180,30 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
             });
 }
 
-/// The probabilities of one tile, block by block, once row_max and factor are final: `visit(area, probabilities)`.
+/// The probabilities of one tile, block by block, once row_max and factor are final:
+/// `visit(area, probabilities, value rows)`. `spare` then holds the scores they were made of.
 template <class Real, class Visit>
 void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                            index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
-            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real>) {
+            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               score_block(run, work, tile, area, seen, key);
+              keep_scores(run, work, tile, area);
               run.verb.probabilities(work.scores, area.key_end - area.key_begin, tile.vectors, tile.row_max,
                                      tile.factor);
-              visit(area, work.scores);
+              visit(area, work.scores, value);
             });
+}
+
+/// out = sum of final probabilities times values: no sum passes the largest value, as it may before it is divided.
+template <class Real>
+void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
+                  index_t kv_head, query_tile<Real> const& tile) {
+  revisit_probabilities(
+      run, work, seq, batch, kv_head, tile, [&](block const& area, Real const* probabilities, key_rows<Real> value) {
+        run.verb.accumulate_visible(probabilities, work.spare, value.first, value.stride, area.key_end - area.key_begin,
+                                    run.call.head_dim_v, tile.vectors, tile.out, work.ones);
+      });
 }
 
 }  // namespace HEED_ABI
