@@ -57,7 +57,7 @@ int attend_in(arguments const& given, heed::npy_array const& query) {
   }
   if (!given.recorded.empty()) {
     const double error = against_recorded(given.recorded, job, found).value;
-    good &= print_error("recorded", "out, lse and weights as in " + given.recorded, error, given.allowed);
+    good &= print_error("recorded", "results as in " + given.recorded, error, given.allowed);
   }
 
   // The weights of the chosen head, or of all heads, as far as the batch item goes.

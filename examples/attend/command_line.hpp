@@ -25,7 +25,8 @@ inline void declare(CLI::App& app, arguments& given) {
       ->type_name("FILE");
 
   auto* const rules = app.add_option_group("Rules");
-  rules->add_flag("--causal", given.causal, "row i sees key j iff j <= i + offset");
+  rules->add_flag("--causal", given.causal,
+                  "row i sees key j iff j <= i + offset (with --key-lengths in self-attention: --anchor top-left)");
   rules->add_option("--anchor", given.anchor, "the offset: bottom-right (default), top-left, or a number");
   rules->add_option("--key-lengths", given.key_lengths, "integers [B]: the keys that each batch item has")
       ->type_name("FILE");

@@ -72,7 +72,8 @@ struct axis_names {
 template <class T>
 axis_names names_of(arguments const& given, problem<T> const& job) {
   const index_t length = job.key_length(given.batch);
-  const index_t rows = job.rows() == job.keys() ? length : job.rows();
+  const bool same_tokens = job.rows() == job.keys();  // self-attention: row i is token i
+  const index_t rows = same_tokens ? length : job.rows();
   std::vector<std::string> tokens;
   if (!given.tokens.empty()) {
     tokens = load_tokens(given.tokens, given.batch);
@@ -88,7 +89,7 @@ axis_names names_of(arguments const& given, problem<T> const& job) {
     return tokens.empty() ? std::to_string(otherwise) : "(" + std::to_string(otherwise) + ")";
   };
   axis_names names;
-  for (index_t i = 0; i < rows; ++i) names.query.push_back(name(i + job.offset(given.batch), i));
+  for (index_t i = 0; i < rows; ++i) names.query.push_back(name(same_tokens ? i : i + job.offset(given.batch), i));
   for (index_t j = 0; j < length; ++j) names.key.push_back(name(j, j));
   return names;
 }

@@ -30,6 +30,8 @@ template <class Given>
 concept output_argument = !rule_type<std::remove_cvref_t<Given>> && !is_options<Given>;
 template <class Given>
 concept rule_argument = rule_type<std::remove_cvref_t<Given>>;
+template <class Given>
+concept misplaced_argument = !rule_argument<Given> && !is_options<Given>;
 
 template <class Given>
 using element_of = typename std::remove_cvref_t<Given>::value_type;
@@ -138,13 +140,12 @@ template <class Query, class Key, class Value, class Rule>
 
 inline namespace HEED_ABI {
 
-/// Scaled dot-product attention: out = softmax(mask(scale * query * transposed key)) value, for each batch item and
-/// head.
+/// Scaled dot-product attention: out = softmax(mask(scale * query * key^transposed)) value, per batch item and head.
 ///
 /// Shapes: query [B, Hq, Sq, D], key [B, Hkv, Skv, D], value [B, Hkv, Skv, Dv], out [B, Hq, Sq, Dv]; or all rank 3
-///   [B, S, D] (one head), or all rank 2 [S, D]. Hq is a multiple of Hkv; query head h reads key-value head
-///   h / (Hq / Hkv). Any strides, any D and Dv from 1 up. Each operand is a tensor or a view, of half, bfloat16, float
-///   or double, each its own. `out` may be into(out).lse(l).weights(w).
+///   [B, S, D] (one head), or all rank 2 [S, D]; lse has one axis less, weights are always rank 4. Hq is a multiple of
+///   Hkv; query head h reads key-value head h / (Hq / Hkv). Any strides, any D and Dv from 1 up. Each operand is a
+///   tensor or a view, of half, bfloat16, float or double, each its own. `out` may be into(out).lse(l).weights(w).
 /// Rule: no_mask, causal, lengths, keep_mask, drop_mask, joined with `&` in any number and order; all of them apply.
 /// Units: scale is 1/sqrt(D) unless options say otherwise; lse is a natural logarithm.
 /// Empty: a row that may see no key gives 0 (lse -inf). What is hidden may hold NaN: it changes nothing. Subnormal
@@ -154,9 +155,8 @@ inline namespace HEED_ABI {
 ///   its value exactly.
 /// Throws: heed::error before the first write (see errc), with the argument, its value, the rule and the fix;
 ///   std::bad_alloc; what the system says when no thread can be had is not an error.
-/// Cost: 2 B Hq Sq Skv (D + Dv) flops over the visible blocks; under a megabyte of scratch a thread up to head_dim
-/// 1024,
-///   kept by the thread, never a score matrix.
+/// Cost: 2 B Hq Sq Skv (D + Dv) flops over the visible blocks; about a megabyte of scratch a thread for head dimensions
+///   up to 512, kept by the thread; never a score matrix.
 /// Threads: as options.threads says; safe to call from any number of threads; the same bits for any number.
 /// Source: online softmax after Milakov and Gimelshein (2018), tiled as in FlashAttention (Dao et al., 2022).
 /// Example: examples/01_hello.cpp
@@ -174,6 +174,15 @@ void attention(Query const& query, Key const& key, Value const& value, Out&& out
                attention_options const& options = {}) {
   attention(query, key, value, std::forward<Out>(out), no_mask{}, options);
 }
+/// Catches what is neither a rule nor options, to say so in one line.
+template <class Query, class Key, class Value, detail::output_argument Out, detail::misplaced_argument Given>
+void attention(Query const&, Key const&, Value const&, Out&&, Given const&, attention_options const& = {}) {
+  static_assert(
+      !detail::misplaced_argument<Given>,
+      "heed::attention: after out comes a rule (no_mask, causal, lengths, keep_mask, drop_mask, joined with &), "
+      "then options; wrap a bool tensor in heed::keep_mask(m) (true = attend) or heed::drop_mask(m) (true = "
+      "hidden)");
+}
 
 /// The same, allocating: returns out [B, Hq, Sq, Dv], rank 4 whatever the rank of query, in query's element type.
 template <class Query, class Key, class Value, detail::rule_argument Rule>
@@ -187,8 +196,7 @@ template <class Query, class Key, class Value>
   return attention(query, key, value, no_mask{}, options);
 }
 
-/// attention, allocating, with the probabilities as well: `auto [out, weights] = attention_with_weights(q, k, v,
-/// rule)`.
+/// attention, allocating, with the probabilities: `auto [out, weights] = attention_with_weights(q, k, v, rule)`.
 ///
 /// Shapes: weights [B, Hq, Sq, Skv] in query's element type; a hidden key has weight 0, an empty row only zeros, every
 /// other row sums to 1. Cost: one more pass over the scores, and the memory of weights. All else as attention.

@@ -24,7 +24,7 @@ inline constexpr bool is_span<std::span<Element, Count>> = true;
 }  // namespace detail
 
 /// A view of numbers; it must outlive the call it is given to, so a temporary container does not compile.
-/// Made from a std::span, or from an lvalue vector or array of exactly T.
+/// Made from a std::span, or from an lvalue vector or array of exactly the list's type.
 template <class Element>
 class list {
  public:
@@ -35,7 +35,7 @@ class list {
   requires(detail::contiguous_container<std::remove_cvref_t<Container>> &&
            !std::is_same_v<std::remove_cvref_t<Container>, list>)  //
       HEED_FN constexpr list(Container&& container) noexcept       // NOLINT
-      : data_(container.data()), size_(static_cast<index_t>(container.size())), given_(true) {
+      : size_(static_cast<index_t>(container.size())), given_(true) {
     using container_type = std::remove_cvref_t<Container>;
     static_assert(std::is_lvalue_reference_v<Container> || detail::is_span<container_type>,
                   "heed::list: a temporary container is gone before the call reads it; give it a name first, "
@@ -43,6 +43,7 @@ class list {
     static_assert(std::is_same_v<std::remove_cvref_t<decltype(*container.data())>, Element>,
                   "heed::list: the container must hold exactly the element type of the list (lengths and offsets "
                   "are heed::index_t, that is std::int64_t); convert it first");
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(*container.data())>, Element>) data_ = container.data();
   }
   template <std::size_t Count>
   HEED_FN constexpr list(Element const (&array)[Count]) noexcept
