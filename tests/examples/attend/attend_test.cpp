@@ -119,6 +119,14 @@ TEST_F(Attend, NamesTheStrongestLinkOfEachToken) {
   }
 }
 
+TEST_F(Attend, NamesRowsOfPaddedSelfAttentionByTheirTokens) {
+  heed::save_npy(here.file("q.npy"), filled<float>(batch_size, num_heads, keys, dim, 4));
+  const outcome done = run({"--tokens", "tokens.txt", "--key-lengths", "lengths.npy", "--batch", "1"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  for (char const* token : {"h -> ", "i -> ", "j -> ", "k -> "}) EXPECT_TRUE(has(done.out, token)) << done.out;
+  EXPECT_FALSE(has(done.out, "(0)")) << done.out;
+}
+
 TEST_F(Attend, AppliesEveryRule) {
   const std::vector<index_t> lengths = {7, 4};
   const auto mask = heed::load_npy(here.file("mask.npy")).as<bool, 2>();
