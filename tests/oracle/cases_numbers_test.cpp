@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <limits>
+
 #include "heed/reference/forward.hpp"
 #include "support/cases.hpp"
 #include "support/judge.hpp"
@@ -158,6 +160,19 @@ TEST(Cases, G12_a_mean_of_huge_values_does_not_overflow) {
       EXPECT_NEAR(static_cast<double>(found.out(0, 0, i, 0)) / exact, i < 3 ? 1 : 0.5, tolerance<T>()) << i;
     }
   });
+}
+
+TEST(Cases, G12_a_mean_of_the_largest_value_is_that_value) {
+  for (index_t keys = 1; keys <= 40; ++keys) {
+    tensor<float, 4> v({1, 1, keys, 1});
+    tensor<double, 4> w({1, 1, keys, 1});
+    for (index_t j = 0; j < keys; ++j) {
+      v.data()[j] = -std::numeric_limits<float>::max();
+      w.data()[j] = std::numeric_limits<double>::max();
+    }
+    EXPECT_NEAR(means<float>(1, 1, v).out(0, 0, 0, 0) / v.data()[0], 1.0f, 1e-6f) << keys;
+    EXPECT_NEAR(means<double>(1, 1, w).out(0, 0, 0, 0) / w.data()[0], 1.0, 1e-14) << keys;
+  }
 }
 
 TEST(Cases, G13_long_rows_of_half_are_summed_in_float) {

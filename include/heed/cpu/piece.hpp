@@ -156,6 +156,13 @@ class piece {
     return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, tile.row_sum, tile.factor);
   }
 
+  [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
+  [[nodiscard]] static Real doubled(Real half_mean) noexcept {
+    constexpr Real most = sizeof(Real) == 4 ? Real(__FLT_MAX__) : Real(__DBL_MAX__);
+    if (!is_finite(half_mean) || is_finite(half_mean * Real(2))) return half_mean * Real(2);
+    return half_mean > Real(0) ? most : -most;
+  }
+
   /// A tile holds an infinity or a NaN. First it is computed again without the values that a row may not see, for
   /// 0 * NaN is NaN. What is left may be a sum that overflowed before its division: the mean of such values is not
   /// infinite, and is computed as one. Returns whether out has been divided. What was finite keeps its bits.
@@ -171,9 +178,12 @@ class piece {
       before[i] = tile.out[i];
       tile.out[i] = Real(0);
     }
+    // Half of everything, so that probabilities that round to a little over 1 in sum do not pass the largest value.
+    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(0.5);
     attend_again(run_, work_, seq_, batch_, kv_head_, tile);
+    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(2);
     for (index_t i = 0; i < count; ++i) {
-      if (before[i] - before[i] == Real(0)) tile.out[i] = before[i] * tile.factor[i % lanes];
+      tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : doubled(tile.out[i]);
     }
     return true;
   }

@@ -195,7 +195,7 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
             });
 }
 
-/// out = sum of final probabilities times values: no sum passes the largest value, as it may before it is divided.
+/// out = sum of final probabilities times values: it stays within the values, as the sum before its division may not.
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real> const& tile) {
