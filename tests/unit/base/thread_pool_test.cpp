@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitizers.hpp"
+
 namespace {
 
 using heed::index_t;
@@ -85,6 +87,7 @@ TEST(ThreadPool, AnExceptionComesBackToTheCaller) {
 }
 #endif
 
+#if !HEED_TEST_TSAN  // which refuses threads after a fork
 TEST(ThreadPool, IsRebuiltAfterAFork) {
   expect_each_item_once(20, 3);
   const pid_t child = fork();
@@ -99,5 +102,6 @@ TEST(ThreadPool, IsRebuiltAfterAFork) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   expect_each_item_once(20, 3);
 }
+#endif
 
 }  // namespace
