@@ -7,10 +7,10 @@
 namespace heed {
 
 /// Visible keys are [key_start, key), both counted from the start of the buffer; rows past `query` are empty (out = 0,
-/// lse = -inf). Each list has one index_t per batch item and must outlive the call; one that is left out means the whole
-/// buffer. Two `lengths` intersect. NaN outside the lengths changes nothing.
-/// off is worked out from the true lengths: with `causal` in self-attention give `query` as well as `key`, or anchor at
-/// `top_left`; a short `key` against a whole query buffer makes off negative, and its first rows empty.
+/// lse = -inf). Each list has one index_t per batch item and must outlive the call; one that is left out means the
+/// whole buffer. Two `lengths` intersect. NaN outside the lengths changes nothing. off is worked out from the true
+/// lengths: with `causal` in self-attention give `query` as well as `key`, or anchor at `top_left`; a short `key`
+/// against a whole query buffer makes off negative, and its first rows empty.
 struct lengths {
   list<index_t> query{};
   list<index_t> key{};
