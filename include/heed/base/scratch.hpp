@@ -47,13 +47,17 @@ class scratch {
       size = 0;
     }
   };
-  struct keeper {
-    block mine;
-    ~keeper() { mine.release(); }
+  // Frees the block when the thread ends. The block itself has no destructor and outlives this: a call from a static
+  // destructor or an atexit handler finds it empty, not gone.
+  struct releaser {
+    block* owned;
+    ~releaser() { owned->release(); }
   };
   static block& kept() noexcept {
-    static thread_local keeper thread_block;
-    return thread_block.mine;
+    static thread_local block mine;
+    static thread_local const releaser at_thread_end{&mine};
+    (void)at_thread_end;
+    return mine;
   }
 
   block own_;
