@@ -109,9 +109,18 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
   raise(spoken.code(), text);
 }
 
-template <class Element, class Rule>
-void run_forward(problem const& call, Rule const& rule) {
-  forward<Element>(call, view_of(rule), rule_verb_of<Element, Rule>(current_isa().level));
+/// The verbs for operands of these types.
+template <class Query, class Key, class Value>
+[[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
+  constexpr bool is_bf16 = element_kind_of<element_of<Query>> == element_kind::bfloat16 &&
+                           element_kind_of<element_of<Key>> == element_kind::bfloat16 &&
+                           element_kind_of<element_of<Value>> == element_kind::bfloat16;
+  return verbs_of<accumulate_type<Query>, is_bf16>(call.options);
+}
+
+template <class Real, class Rule>
+void run_forward(problem const& call, Rule const& rule, verbs<Real> const& verb) {
+  forward<Real>(call, view_of(rule), rule_verb_of<Real, Rule>(current_isa().level), verb);
 }
 
 /// The forms that allocate: out, and weights where asked for, of query's element type.
@@ -131,7 +140,7 @@ template <class Query, class Key, class Value, class Rule>
     call.weights = operand_of(result.weights.view());
   }
   call.out = operand_of(result.out.view());
-  run_forward<accumulate_type<Query>>(call, rule);
+  run_forward(call, rule, verbs_for<Query, Key, Value>(call));
   return result;
 }
 
@@ -167,7 +176,7 @@ void attention(Query const& query, Key const& key, Value const& value, Out&& out
   detail::problem call = detail::inputs_of(query, key, value, options);
   detail::set_outputs(call, detail::outputs_of(std::forward<Out>(out)));
   detail::check_or_raise(call, rule, "heed::attention");
-  detail::run_forward<detail::accumulate_type<Query>>(call, rule);
+  detail::run_forward(call, rule, detail::verbs_for<Query, Key, Value>(call));
 }
 template <class Query, class Key, class Value, detail::output_argument Out>
 void attention(Query const& query, Key const& key, Value const& value, Out&& out,

@@ -29,7 +29,7 @@ template <class Query, class Key, class Value, class Rule>
   problem call = inputs_of(query, key, value, options);
   if (out != nullptr) set_outputs(call, *out);
   check_or_raise(call, rule, "heed::explain");
-  return explain<accumulate_type<Query>>(call, view_of(rule));
+  return explain<accumulate_type<Query>>(call, view_of(rule), verbs_for<Query, Key, Value>(call));
 }
 
 }  // namespace HEED_ABI

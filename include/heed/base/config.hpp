@@ -92,6 +92,12 @@
 #define HEED_DOOR_V1 [[gnu::noinline, gnu::flatten]] inline
 #define HEED_DOOR_V3 [[gnu::noinline, gnu::flatten, gnu::target("avx2,fma,f16c")]] inline
 #define HEED_DOOR_V4 [[gnu::noinline, gnu::flatten, gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c")]] inline
+#define HEED_DOOR_V4_BF16 \
+  [[gnu::noinline, gnu::flatten, gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma,f16c")]] inline
+// A single instruction that vector extensions cannot say, for a compiler that wants it in a function with its set.
+#define HEED_LEAF_V3 [[gnu::target("avx2,fma,f16c")]] inline
+#define HEED_LEAF_V4 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c")]] inline
+#define HEED_LEAF_V4_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma,f16c")]] inline
 
 // Loops over the accumulators of a register tile: unless every one of them is unrolled, the tile lives on the stack.
 #define HEED_UNROLL _Pragma("GCC unroll 16")

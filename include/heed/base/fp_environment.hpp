@@ -13,8 +13,12 @@ inline namespace HEED_ABI {
 class fp_environment {
  public:
 #if defined(__x86_64__)
-  fp_environment() noexcept : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x9fc0u); }
-  ~fp_environment() { __builtin_ia32_ldmxcsr(saved_); }
+  fp_environment() noexcept : saved_(__builtin_ia32_stmxcsr()), changed_((saved_ & ~sticky) != wanted) {
+    if (changed_) __builtin_ia32_ldmxcsr(wanted);
+  }
+  ~fp_environment() {
+    if (changed_) __builtin_ia32_ldmxcsr(saved_);
+  }
 #else
   fp_environment() noexcept {
     asm volatile("mrs %0, fpcr" : "=r"(saved_));
@@ -31,7 +35,10 @@ class fp_environment {
 
  private:
 #if defined(__x86_64__)
+  static constexpr unsigned wanted = 0x9fc0u;
+  static constexpr unsigned sticky = 0x3fu;  // flags, which a scope inside of another one leaves to that
   unsigned saved_;
+  bool changed_;
 #else
   std::uint64_t saved_ = 0;
   std::uint64_t flags_ = 0;

@@ -9,25 +9,29 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+/// A thread keeps one block for each use.
+enum class scratch_use : int { tiles, packed_heads };
+
 /// 64-byte aligned bytes for one scope. The calling thread's own block is used, and grown where it is too small; a call
 /// inside a call (a user's functor that calls attention) gets a block for itself.
 class scratch {
  public:
-  explicit scratch(std::size_t bytes) : own_(kept().taken ? block{} : kept()), nested_(kept().taken) {
+  explicit scratch(std::size_t bytes, scratch_use use = scratch_use::tiles)
+      : use_(use), own_(kept(use).taken ? block{} : kept(use)), nested_(kept(use).taken) {
     if (own_.size < bytes) {
-      if (!nested_) kept() = block{};
+      if (!nested_) kept(use_) = block{};
       own_.release();
       own_.data = static_cast<char*>(::operator new (bytes, std::align_val_t{64}));
       own_.size = bytes;
-      if (!nested_) kept() = own_;
+      if (!nested_) kept(use_) = own_;
     }
-    if (!nested_) kept().taken = true;
+    if (!nested_) kept(use_).taken = true;
   }
   ~scratch() {
     if (nested_) {
       own_.release();
     } else {
-      kept().taken = false;
+      kept(use_).taken = false;
     }
   }
   scratch(scratch const&) = delete;
@@ -47,19 +51,23 @@ class scratch {
       size = 0;
     }
   };
-  // Frees the block when the thread ends. The block itself has no destructor and outlives this: a call from a static
-  // destructor or an atexit handler finds it empty, not gone.
+  // Frees the blocks when the thread ends. The blocks themselves have no destructor and outlive this: a call from a
+  // static destructor or an atexit handler finds them empty, not gone.
   struct releaser {
     block* owned;
-    ~releaser() { owned->release(); }
+    ~releaser() {
+      owned[0].release();
+      owned[1].release();
+    }
   };
-  static block& kept() noexcept {
-    static thread_local block mine;
-    static thread_local const releaser at_thread_end{&mine};
+  static block& kept(scratch_use use) noexcept {
+    static thread_local block mine[2];
+    static thread_local const releaser at_thread_end{mine};
     (void)at_thread_end;
-    return mine;
+    return mine[static_cast<int>(use)];
   }
 
+  scratch_use use_;
   block own_;
   bool nested_;
 };

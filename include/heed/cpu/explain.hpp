@@ -49,10 +49,10 @@ template <class Real>
 }
 
 template <class Real>
-[[nodiscard]] std::string explain(problem const& call, rule_view const& rule) {
-  const kernel<Real> run = kernel_of<Real>(call, rule, nullptr);
+[[nodiscard]] std::string explain(problem const& call, rule_view const& rule, verbs<Real> const& verb) {
+  const kernel<Real> run = kernel_of<Real>(call, rule, nullptr, verb);
   double estimate = 0;
-  const partition cut = partition_of<Real>(call, rule, run.verb.lanes, &estimate);
+  const partition cut = partition_of(run, &estimate);
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const block_counts one = count_blocks(run, sequence_of(call, rule, batch), batch);
@@ -69,16 +69,19 @@ template <class Real>
     for (index_t extent : box->extents) size *= static_cast<double>(extent);
     bytes += size;
   }
-  const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
-  const auto how = [&](operand const& box) {
-    if (!packs<Real>(box, rows_served)) return std::string("in place");
-    std::string text = "packed";
+  const auto how = [&](operand const& box, placement place) {
+    if (place == placement::in_place) return std::string("in place");
+    std::string text = place == placement::packed_once ? "packed once" : "packed by each piece of work";
+    if (verb.elements_per_word > 1) return text + " in pairs";
     if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) {
       text += std::string(" from ") + element_name(box.kind) + (box.kind == element_kind::float64 ? " (rounded)" : "");
     }
     return text;
   };
   const bool idle = call.nothing_to_do();
+  const std::size_t scratch =
+      piece<Real>::scratch_bytes(run, cut) * static_cast<std::size_t>(cut.threads) +
+      static_cast<std::size_t>(cut.heads_per_wave * packed_words(run, cut.key, cut.value)) * sizeof(Real);
   char text[1024];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
@@ -88,7 +91,7 @@ template <class Real>
                 "elements evaluated: %.0f\n"
                 "key: %s\n"
                 "value: %s\n"
-                "bf16_dot: off\n"
+                "bf16_dot: %s\n"
                 "threads: %d\n"
                 "splits: 1\n"
                 "flops: %.0f\n"
@@ -97,10 +100,9 @@ template <class Real>
                 isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
-                static_cast<long long>(all.partial), all.elements, how(call.key).c_str(), how(call.value).c_str(),
-                idle ? 0 : cut.threads, flops, bytes,
-                static_cast<unsigned long long>(idle ? 0 : piece<Real>::scratch_bytes(run, cut)) *
-                    static_cast<unsigned long long>(idle ? 0 : cut.threads));
+                static_cast<long long>(all.partial), all.elements, how(call.key, cut.key).c_str(),
+                how(call.value, cut.value).c_str(), verb.elements_per_word > 1 ? "on" : "off", idle ? 0 : cut.threads,
+                flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
   return text;
 }
 

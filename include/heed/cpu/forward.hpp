@@ -9,29 +9,83 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 template <class Real>
-[[nodiscard]] kernel<Real> kernel_of(problem const& call, rule_view const& rule, rule_verb<Real> apply) noexcept {
+[[nodiscard]] kernel<Real> kernel_of(problem const& call, rule_view const& rule, rule_verb<Real> apply,
+                                     verbs<Real> const& verb) noexcept {
   const double scale = call.options.scale.has_value() ? *call.options.scale
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
+  const Real unit = verb.elements_per_word > 1 && scale != 0 ? static_cast<Real>(__builtin_fabs(scale)) : Real(1);
   return {call,
-          verbs_of<Real>(current_isa().level),
+          verb,
           rule,
           apply,
           static_cast<Real>(scale),
+          log2_e<Real> * unit,
+          unit,
           keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real)))};
+}
+
+/// Packs what any row may see of K and V, of kv heads [first, end) of the batch, in pieces of keys_per_packing.
+template <class Real>
+void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, index_t end) {
+  problem const& call = run.call;
+  const index_t pieces = ceil_div(call.seq_len_kv, keys_per_packing);
+  parallel_for((end - first) * pieces, cut.threads, [&](index_t item) {
+    const fp_environment worker_environment;
+    const index_t place = item / pieces;
+    const index_t batch = (first + place) / call.num_kv_heads;
+    const index_t head = (first + place) % call.num_kv_heads;
+    const sequence seq = sequence_of(call, run.rule, batch);
+    if (seq.query_len == 0 || seq.key_begin >= seq.key_end) return;
+    const block whole{batch, head * call.group_size, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset};
+    const key_range seen = run.rule.visible_keys(run.rule.rule, whole);
+    const index_t begin = greater(item % pieces * keys_per_packing, greater(seq.key_begin, seen.begin));
+    const index_t last = lesser((item % pieces + 1) * keys_per_packing, lesser(seq.key_end, seen.end));
+    if (begin >= last) return;
+    if (run.key.first != nullptr) {
+      pack_key_rows(run, batch, head, begin, last,
+                    run.key.first + place * run.key.head_words + begin * run.key.row_words);
+    }
+    if (run.value.first != nullptr) {
+      pack_value_rows(
+          run, batch, head, begin, last,
+          run.value.first + place * run.value.head_words + begin / run.verb.elements_per_word * run.value.row_words);
+    }
+  });
 }
 
 /// Runs a checked call. Real is the accumulate type.
 template <class Real>
-void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply) {
+void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb) {
   if (call.nothing_to_do()) return;
   const fp_environment environment;
-  const kernel<Real> run = kernel_of(call, rule, apply);
+  kernel<Real> run = kernel_of(call, rule, apply, verb);
   double flops = 0;
-  const partition cut = partition_of<Real>(call, rule, run.verb.lanes, &flops);
-  parallel_for(cut.items(call), cut.threads, [&](index_t item) {
-    const fp_environment worker_environment;
-    piece<Real>(run, cut, item).attend();
-  });
+  const partition cut = partition_of(run, &flops);
+  const auto attend = [&](index_t first, index_t end) {
+    parallel_for(end - first, cut.threads, [&](index_t item) {
+      const fp_environment worker_environment;
+      piece<Real>(run, cut, first + item, first + item + cut.threads).attend();
+    });
+  };
+  if (cut.heads_per_wave == 0) return attend(0, cut.items(call));
+  const index_t words = packed_words(run, cut.key, cut.value);
+  const scratch memory(static_cast<std::size_t>(cut.heads_per_wave * words) * sizeof(Real), scratch_use::packed_heads);
+  Real* const packed = reinterpret_cast<Real*>(memory.data());
+  if (cut.key == placement::packed_once) {
+    run.key = {packed, call.seq_len_kv * run.query_words(), run.query_words()};
+  }
+  if (cut.value == placement::packed_once) {
+    run.value = {packed + cut.heads_per_wave * run.key.head_words,
+                 ceil_div(call.seq_len_kv, verb.elements_per_word) * call.head_dim_v, call.head_dim_v};
+  }
+  const index_t heads = call.batch_size * call.num_kv_heads;
+  const index_t items_per_head = cut.head_chunks * cut.row_chunks;
+  for (index_t first = 0; first < heads; first += cut.heads_per_wave) {
+    const index_t end = lesser(first + cut.heads_per_wave, heads);
+    run.first_packed_head = first;
+    pack_heads(run, cut, first, end);
+    attend(first * items_per_head, end * items_per_head);
+  }
 }
 
 }  // namespace HEED_ABI

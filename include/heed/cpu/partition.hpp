@@ -2,9 +2,7 @@
 #pragma once
 
 #include "heed/base/thread_pool.hpp"
-#include "heed/cpu/table.hpp"
-#include "heed/cpu/tuning.hpp"
-#include "heed/view/problem.hpp"
+#include "heed/cpu/packing.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -25,6 +23,9 @@ struct partition {
   index_t head_chunks = 1;
   index_t row_chunks = 1;
   int threads = 1;
+  placement key = placement::in_place;
+  placement value = placement::in_place;
+  index_t heads_per_wave = 0;  // kv heads whose K or V are packed at a time; 0: none are packed once
 
   [[nodiscard]] index_t items(problem const& call) const noexcept {
     return call.batch_size * call.num_kv_heads * head_chunks * row_chunks;
@@ -34,8 +35,30 @@ struct partition {
   }
 };
 
+/// One item: some query heads of a kv head times some query rows.
+struct work_part {
+  index_t batch, kv_head, head_begin, head_end, row_begin, row_end;
+};
+
+[[nodiscard]] inline work_part part_of(problem const& call, partition const& cut, index_t item) noexcept {
+  work_part part{};
+  // Late rows first: under a causal mask they have the most keys, and the light items are left for the end.
+  part.row_begin = (cut.row_chunks - 1 - item % cut.row_chunks) * cut.rows_per_item;
+  part.row_end = lesser(part.row_begin + cut.rows_per_item, call.seq_len_q);
+  item /= cut.row_chunks;
+  const index_t head_chunk = item % cut.head_chunks;
+  item /= cut.head_chunks;
+  part.kv_head = item % call.num_kv_heads;
+  part.batch = item / call.num_kv_heads;
+  part.head_begin = part.kv_head * call.group_size + head_chunk * cut.heads_per_item;
+  part.head_end = lesser(part.head_begin + cut.heads_per_item, (part.kv_head + 1) * call.group_size);
+  return part;
+}
+
 template <class Real>
-[[nodiscard]] partition partition_of(problem const& call, rule_view const& rule, index_t lanes, double* flops) {
+[[nodiscard]] partition partition_of(kernel<Real> const& run, double* flops) {
+  problem const& call = run.call;
+  rule_view const& rule = run.rule;
   *flops = 0;
   if (call.nothing_to_do()) return {};
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
@@ -57,7 +80,7 @@ template <class Real>
     const int wanted = call.options.threads == 0 ? available_processors() : call.options.threads;
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
-  const index_t full_tile = 3 * lanes;
+  const index_t full_tile = 3 * run.verb.lanes;
   const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(Real));
   const index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
   cut.heads_per_item = lesser(call.group_size, tiles);
@@ -77,6 +100,15 @@ template <class Real>
     count_chunks();
   }
   if (cut.items(call) < cut.threads) cut.threads = static_cast<int>(cut.items(call));
+  const index_t rows_per_piece = cut.heads_per_item * cut.rows_per_item;
+  cut.key = placement_of<Real>(call, call.key, run.verb.elements_per_word, rows_per_piece);
+  cut.value = placement_of<Real>(call, call.value, run.verb.elements_per_word, rows_per_piece);
+  const index_t words = packed_words<Real>(run, cut.key, cut.value);
+  if (words > 0) {
+    // One thread goes head by head, while what it packed is near; several share a wave, so that few wait at its end.
+    cut.heads_per_wave = cut.threads == 1 ? 1 : packed_once_bytes / (words * static_cast<index_t>(sizeof(Real)));
+    cut.heads_per_wave = greater(1, lesser(cut.heads_per_wave, call.batch_size * call.num_kv_heads));
+  }
   return cut;
 }
 

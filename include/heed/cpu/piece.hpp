@@ -12,18 +12,10 @@ inline namespace HEED_ABI {
 template <class Real>
 class piece {
  public:
-  piece(kernel<Real> const& run, partition const& cut, index_t item) : run_(run), cut_(cut) {
-    problem const& call = run.call;
-    // Late rows first: under a causal mask they have the most keys, and the light items are left for the end.
-    const index_t row_chunk = cut.row_chunks - 1 - item % cut.row_chunks;
-    const index_t head_chunk = item / cut.row_chunks % cut.head_chunks;
-    kv_head_ = item / (cut.row_chunks * cut.head_chunks) % call.num_kv_heads;
-    batch_ = item / (cut.row_chunks * cut.head_chunks * call.num_kv_heads);
-    head_begin_ = kv_head_ * call.group_size + head_chunk * cut.heads_per_item;
-    head_end_ = lesser(head_begin_ + cut.heads_per_item, (kv_head_ + 1) * call.group_size);
-    row_begin_ = row_chunk * cut.rows_per_item;
-    row_end_ = lesser(row_begin_ + cut.rows_per_item, call.seq_len_q);
-    seq_ = sequence_of(call, run.rule, batch_);
+  /// `next`: what this thread will probably do afterwards; none from cut.items on.
+  piece(kernel<Real> const& run, partition const& cut, index_t item, index_t next)
+      : run_(run), cut_(cut), part_(part_of(run.call, cut, item)), seq_(sequence_of(run.call, run.rule, part_.batch)) {
+    if (next < cut.items(run.call)) want(part_of(run.call, cut, next));
   }
 
   /// Bytes of scratch, for any item of the call.
@@ -39,16 +31,17 @@ class piece {
   }
 
   void attend() {
-    scratch memory(scratch_bytes(run_, cut_));
+    const scratch memory(scratch_bytes(run_, cut_));
     carver from(memory.data());
     carve(run_, cut_, from, work_);
+    work_.ahead = &ahead_;
     tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
-    const index_t rows_there = lesser(row_end_, seq_.query_len);
-    for (index_t head = head_begin_; head < head_end_; ++head) {
-      for (index_t row = row_begin_; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
-      write_empty_rows(head, greater(row_begin_, rows_there));
+    const index_t rows_there = lesser(part_.row_end, seq_.query_len);
+    for (index_t head = part_.head_begin; head < part_.head_end; ++head) {
+      for (index_t row = part_.row_begin; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
+      write_empty_rows(head, greater(part_.row_begin, rows_there));
     }
-    attend_tiles(run_, work_, seq_, batch_, kv_head_, tiles_, tile_count_);
+    attend_tiles(run_, work_, seq_, part_.batch, part_.kv_head, tiles_, tile_count_);
     for (int tile = 0; tile < tile_count_; ++tile) {
       write_out(tiles_[tile]);
       if (run_.call.weights.given()) write_weights(tiles_[tile]);
@@ -56,32 +49,46 @@ class piece {
   }
 
  private:
+  /// Asks for the rows of another item, if its K and V are small enough to be near by then and lie together.
+  void want(work_part const& part) noexcept {
+    problem const& call = run_.call;
+    for (operand const* box : {&call.query, &call.key, &call.value, &call.out}) {
+      const bool by_query = box == &call.query || box == &call.out;
+      const index_t begin = by_query ? part.row_begin : 0;
+      const index_t rows = (by_query ? part.row_end : call.seq_len_kv) - begin;
+      const index_t bytes = rows * box->extents[3] * element_size(box->kind);
+      if (box->strides[2] != box->extents[3] || bytes > read_ahead_bytes) continue;
+      ahead_.want(box->row(part.batch, by_query ? part.head_begin : part.kv_head, begin), bytes);
+    }
+  }
+
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(3 * run.verb.lanes);
-    const std::size_t keys = static_cast<std::size_t>(lesser(run.block_keys, run.call.seq_len_kv));
-    const std::size_t longest = static_cast<std::size_t>(
-        greater(lesser(run.block_keys, run.call.seq_len_kv), greater(run.call.head_dim_qk, run.call.head_dim_v)));
-    const index_t rows_served = cut.heads_per_item * cut.rows_per_item;
+    const index_t block_keys = run.whole_words(lesser(run.block_keys, run.call.seq_len_kv));
+    const std::size_t keys = static_cast<std::size_t>(block_keys);
+    const std::size_t longest =
+        static_cast<std::size_t>(greater(block_keys, greater(run.call.head_dim_qk, run.call.head_dim_v)));
     work.scores = from.template take<Real>(keys * lanes);
     work.spare = from.template take<Real>(longest * lanes);
     work.block_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
     work.ones = from.template take<Real>(lanes);
-    if (packs<Real>(run.call.key, rows_served)) {
-      work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.call.head_dim_qk));
+    if (cut.key == placement::packed_by_piece) {
+      work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.query_words()));
     }
-    if (packs<Real>(run.call.value, rows_served)) {
-      work.value = from.template take<Real>(keys * static_cast<std::size_t>(run.call.head_dim_v));
+    if (cut.value == placement::packed_by_piece) {
+      work.value = from.template take<Real>(keys / static_cast<std::size_t>(run.verb.elements_per_word) *
+                                            static_cast<std::size_t>(run.call.head_dim_v));
     }
     for (std::size_t lane = 0; work.ones != nullptr && lane < lanes; ++lane) work.ones[lane] = Real(1);
   }
 
   static void carve(kernel<Real> const& run, carver& from, index_t lane_count, query_tile<Real>& tile) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(lane_count);
-    tile.query = from.template take<Real>(static_cast<std::size_t>(run.call.head_dim_qk) * lanes);
+    tile.query = from.template take<Real>(static_cast<std::size_t>(run.query_words()) * lanes);
     tile.out = from.template take<Real>(static_cast<std::size_t>(run.call.head_dim_v) * lanes);
     tile.row_max = from.template take<Real>(lanes);
-    tile.row_sum = from.template take<Real>(lanes);
+    tile.row_sum = from.template take<Real>(static_cast<std::size_t>(run.verb.elements_per_word) * lanes);
     tile.factor = from.template take<Real>(lanes);
   }
 
@@ -94,7 +101,7 @@ class piece {
     tile.vectors = vectors_for(rows_left, run_.verb.lanes);
     const index_t lanes = tile.vectors * run_.verb.lanes;
     tile.rows = lesser(rows_left, lanes);
-    const block area{batch_,     head, row, row + tile.rows, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
+    const block area{part_.batch, head, row, row + tile.rows, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
                      seq_.offset};
     tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(run_.rule.rule, area) : key_range{0, 0};
     carve(run_, from, lanes, tile);
@@ -104,22 +111,23 @@ class piece {
   }
 
   void pack(operand const& query, query_tile<Real> const& tile) noexcept {
-    void const* const first = query.row(batch_, tile.head, tile.query_begin);
+    const int step = run_.verb.elements_per_word;
+    void const* const first = query.row(part_.batch, tile.head, tile.query_begin);
     Real const* rows = static_cast<Real const*>(first);
-    index_t row_stride = query.strides[2];
-    if (!has_plain_rows<Real>(query)) {
+    index_t row_stride = query.strides[2] / step;
+    if (!has_plain_rows<Real>(query, step)) {
       run_.verb.pack_rows(first, query.kind, query.strides[2], query.strides[3], tile.rows, query.extents[3],
                           work_.spare);
       rows = work_.spare;
-      row_stride = query.extents[3];
+      row_stride = run_.query_words();
     }
-    run_.verb.pack_query(rows, row_stride, tile.rows, query.extents[3], run_.scale, tile.vectors, tile.query);
+    run_.verb.pack_query(rows, row_stride, tile.rows, run_.query_words(), run_.scale, tile.vectors, tile.query);
   }
 
   /// Columns [column, column + columns) of the rows of `to`, out of a tile [columns, lanes].
   void unpack(query_tile<Real> const& tile, Real const* from, Real const* factor, operand const& to, index_t column,
               index_t columns) const noexcept {
-    char* const corner = static_cast<char*>(to.row(batch_, tile.head, tile.query_begin)) +
+    char* const corner = static_cast<char*>(to.row(part_.batch, tile.head, tile.query_begin)) +
                          column * to.strides[3] * element_size(to.kind);
     if (has_plain_rows<Real>(to)) {
       run_.verb.unpack_tile(from, factor, tile.vectors, tile.rows, columns, reinterpret_cast<Real*>(corner),
@@ -134,10 +142,8 @@ class piece {
   void clear(query_tile<Real> const& tile) const noexcept {
     const index_t lanes = tile.vectors * run_.verb.lanes;
     for (index_t i = 0; i < run_.call.head_dim_v * lanes; ++i) tile.out[i] = Real(0);
-    for (index_t lane = 0; lane < lanes; ++lane) {
-      tile.row_max[lane] = -infinity<Real>;
-      tile.row_sum[lane] = Real(0);
-    }
+    for (index_t lane = 0; lane < lanes; ++lane) tile.row_max[lane] = -infinity<Real>;
+    for (index_t i = 0; i < run_.verb.elements_per_word * lanes; ++i) tile.row_sum[i] = Real(0);
   }
 
   void write_out(query_tile<Real> const& tile) {
@@ -148,12 +154,16 @@ class piece {
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
       write_lse(tile.head, tile.query_begin + row,
-                sum == 0 ? -infinity<double> : static_cast<double>(tile.row_max[row]) + __builtin_log(sum));
+                sum == 0 ? -infinity<double>
+                         : static_cast<double>(tile.row_max[row]) * static_cast<double>(run_.score_unit) +
+                               __builtin_log(sum));
     }
   }
 
   bool finish(query_tile<Real> const& tile) const noexcept {
-    return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, tile.row_sum, tile.factor);
+    // What `out` is divided by is the sum of the probabilities as they were multiplied: the last one.
+    Real const* const sum = tile.row_sum + (run_.verb.elements_per_word - 1) * tile.vectors * run_.verb.lanes;
+    return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, sum, tile.factor);
   }
 
   [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
@@ -168,7 +178,7 @@ class piece {
   /// infinite, and is computed as one. Returns whether out has been divided. What was finite keeps its bits.
   bool recover(query_tile<Real> const& tile) {
     clear(tile);
-    attend_visible(run_, work_, seq_, batch_, kv_head_, tile);
+    attend_visible(run_, work_, seq_, part_.batch, part_.kv_head, tile);
     if (finish(tile)) return false;
     const index_t lanes = tile.vectors * run_.verb.lanes;
     const index_t count = run_.call.head_dim_v * lanes;
@@ -180,7 +190,7 @@ class piece {
     }
     // Half of everything, so that probabilities that round to a little over 1 in sum do not pass the largest value.
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(0.5);
-    attend_again(run_, work_, seq_, batch_, kv_head_, tile);
+    attend_again(run_, work_, seq_, part_.batch, part_.kv_head, tile);
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(2);
     for (index_t i = 0; i < count; ++i) {
       tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : doubled(tile.out[i]);
@@ -191,10 +201,14 @@ class piece {
   void write_weights(query_tile<Real> const& tile) {
     operand const& weights = run_.call.weights;
     index_t written = 0;  // keys
+    for (index_t lane = 0; lane < tile.vectors * run_.verb.lanes; ++lane) {
+      tile.factor[lane] = tile.row_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.row_sum[lane];
+    }
     revisit_probabilities(
-        run_, work_, seq_, batch_, kv_head_, tile, [&](block const& area, Real const* probabilities, key_rows<Real>) {
+        run_, work_, seq_, part_.batch, part_.kv_head, tile,
+        [&](block const& area, scored_block<Real> scored, key_rows<Real>) {
           write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
-          unpack(tile, probabilities, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
+          unpack(tile, scored.first, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
           written = area.key_end;
         });
     write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);
@@ -206,14 +220,14 @@ class piece {
     with_element(weights.kind, [&](auto element) {
       using element_type = decltype(element);
       for (index_t row = row_begin; row < row_end; ++row) {
-        element_type* const line = static_cast<element_type*>(weights.row(batch_, head, row));
+        element_type* const line = static_cast<element_type*>(weights.row(part_.batch, head, row));
         for (index_t key = key_begin; key < key_end; ++key) line[key * weights.strides[3]] = element_type(0.0f);
       }
     });
   }
 
   void write_lse(index_t head, index_t row, double value) const {
-    void* const place = run_.call.lse.row(batch_, head, row);
+    void* const place = run_.call.lse.row(part_.batch, head, row);
     if (run_.call.lse.kind == element_kind::float64) {
       *static_cast<double*>(place) = value;
     } else {
@@ -224,20 +238,21 @@ class piece {
   /// Rows of the item that lie past the sequence's query length.
   void write_empty_rows(index_t head, index_t row_begin) const {
     operand const& out = run_.call.out;
-    for (index_t row = row_begin; row < row_end_; ++row) {
+    for (index_t row = row_begin; row < part_.row_end; ++row) {
       with_element(out.kind, [&](auto element) {
         using element_type = decltype(element);
-        element_type* const line = static_cast<element_type*>(out.row(batch_, head, row));
+        element_type* const line = static_cast<element_type*>(out.row(part_.batch, head, row));
         for (index_t dim = 0; dim < out.extents[3]; ++dim) line[dim * out.strides[3]] = element_type(0.0f);
       });
       if (run_.call.lse.given()) write_lse(head, row, -infinity<double>);
     }
-    if (run_.call.weights.given()) write_zero_weights(head, row_begin, row_end_, 0, run_.call.seq_len_kv);
+    if (run_.call.weights.given()) write_zero_weights(head, row_begin, part_.row_end, 0, run_.call.seq_len_kv);
   }
 
   kernel<Real> const& run_;
   partition const& cut_;
-  index_t batch_, kv_head_, head_begin_, head_end_, row_begin_, row_end_;
+  work_part part_;
+  read_ahead ahead_{&run_};
   sequence seq_;
   workspace<Real> work_{};
   query_tile<Real>* tiles_ = nullptr;

@@ -5,20 +5,30 @@
 #if defined(__x86_64__)
 #include "heed/cpu/doors/v3.hpp"
 #include "heed/cpu/doors/v4.hpp"
+#include "heed/cpu/doors/v4_bf16.hpp"
 #endif
 #include "heed/cpu/isa.hpp"
 #include "heed/mask/combine.hpp"
+#include "heed/view/options.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-template <class Real>
-[[nodiscard]] verbs<Real> const& verbs_of(isa_level level) noexcept {
+/// The verbs of a call. `Bf16`: query, key and value all hold bfloat16, so that the bf16 dot product may be used where
+/// it is fast. Such scores are not scaled before the softmax, so that a huge scale would not fit its exponents.
+template <class Real, bool Bf16>
+[[nodiscard]] verbs<Real> const& verbs_of(attention_options const& options) noexcept {
+  const isa_level level = current_isa().level;
 #if defined(__x86_64__)
+  if constexpr (Bf16) {
+    const bool fits = !options.scale.has_value() || __builtin_fabs(*options.scale) < 1e37;
+    if (current_isa().fast_bf16_dot && !options.precise && fits) return v4_bf16::table<Real>;
+  }
   if (level == isa_level::v4) return v4::table<Real>;
   if (level == isa_level::v3) return v3::table<Real>;
 #endif
   (void)level;
+  (void)options;
   return v1::table<Real>;
 }
 

@@ -1,23 +1,10 @@
 // Query tiles and their walk over the blocks of keys: what is skipped, what is packed, what a verb is given.
 #pragma once
 
-#include "heed/cpu/table.hpp"
-#include "heed/cpu/tuning.hpp"
-#include "heed/view/problem.hpp"
+#include "heed/cpu/packing.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
-
-/// One call on one instruction set.
-template <class Real>
-struct kernel {
-  problem const& call;
-  verbs<Real> const& verb;
-  rule_view rule;
-  rule_verb<Real> apply_rule;
-  Real scale;
-  index_t block_keys;
-};
 
 /// Up to three vectors of query rows of one head, and what is known of them after the keys seen so far.
 template <class Real>
@@ -27,11 +14,11 @@ struct query_tile {
   index_t rows;
   int vectors;
   key_range keys;  // outside of these nothing is visible
-  Real* query;     // [head_dim_qk, lanes], scaled
+  Real* query;     // [words of head_dim_qk, lanes], scaled unless they are pairs
   Real* out;       // [head_dim_v, lanes], not yet divided by row_sum
   Real* row_max;   // [lanes]
-  Real* row_sum;   // [lanes]
-  Real* factor;    // [lanes], 1 / row_sum once all keys are seen
+  Real* row_sum;   // [elements_per_word, lanes], see the verb softmax
+  Real* factor;    // [lanes], what makes `out` a mean once all keys are seen
 };
 
 /// What the tiles of one piece of work share.
@@ -42,8 +29,9 @@ struct workspace {
   Real* block_max;  // [lanes]
   Real* rescale;    // [lanes]
   Real* ones;       // [lanes]
-  Real* key;        // [block_keys, head_dim_qk], if K is packed
-  Real* value;      // [block_keys, head_dim_v], if V is packed
+  Real* key;        // [block_keys, words of head_dim_qk], if the piece packs K
+  Real* value;      // [words of block_keys, head_dim_v], if the piece packs V
+  read_ahead* ahead;
 };
 
 /// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
@@ -51,20 +39,6 @@ struct workspace {
 [[nodiscard]] constexpr int vectors_for(index_t rows, int lanes) noexcept {
   const index_t needed = ceil_div(rows, lanes);
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
-}
-
-/// Whether the elements of a row are Real and follow one another: then the verbs use them where they lie.
-template <class Real>
-[[nodiscard]] bool has_plain_rows(operand const& box) noexcept {
-  return box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64) &&
-         (box.extents[3] <= 1 || box.strides[3] == 1);
-}
-
-/// K or V are packed where their rows are not plain, and where rows lie far apart once enough queries use them.
-template <class Real>
-[[nodiscard]] bool packs(operand const& box, index_t rows_served) noexcept {
-  return !has_plain_rows<Real>(box) ||
-         (box.extents[2] > 1 && box.strides[2] != box.extents[3] && rows_served >= rows_that_repay_packing);
 }
 
 /// The part of a tile's block of scores in keys [begin, end) that may be visible.
@@ -80,26 +54,6 @@ template <class Real>
           seq.offset};
 }
 
-/// Rows of K or V from one key on.
-template <class Real>
-struct key_rows {
-  Real const* first;
-  index_t stride;
-
-  [[nodiscard]] Real const* at(index_t row) const noexcept { return first + row * stride; }
-};
-
-template <class Real>
-[[nodiscard]] key_rows<Real> rows_of(kernel<Real> const& run, operand const& box, Real* packed, index_t batch,
-                                     index_t head, index_t begin, index_t end) noexcept {
-  if (packed == nullptr) {
-    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
-  }
-  run.verb.pack_rows(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3],
-                     packed);
-  return {packed, box.extents[3]};
-}
-
 /// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
 /// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read.
 template <class Real, class Visit>
@@ -113,6 +67,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   for (index_t begin = all.begin / run.block_keys * run.block_keys; begin < all.end; begin += run.block_keys) {
     const index_t end = lesser(begin + run.block_keys, all.end);
     const index_t first = greater(begin, all.begin);
+    const int step = run.verb.elements_per_word;
     bool loaded = false;
     key_rows<Real> key{}, value{};
     for (int t = 0; t < tile_count; ++t) {
@@ -121,25 +76,40 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
       const cover seen = run.rule.covers(run.rule.rule, area);
       if (seen == cover::none) continue;
       if (!loaded) {
-        key = rows_of(run, run.call.key, work.key, batch, kv_head, first, end);
-        value = rows_of(run, run.call.value, work.value, batch, kv_head, first, end);
+        key = rows_of_key(run, work.key, batch, kv_head, first, end);
+        value = rows_of_value(run, work.value, batch, kv_head, first, end);
         loaded = true;
       }
       visit(tiles[t], area, seen, key_rows<Real>{key.at(area.key_begin - first), key.stride},
-            key_rows<Real>{value.at(area.key_begin - first), value.stride});
+            key_rows<Real>{value.at(area.key_begin / step - first / step), value.stride});
     }
   }
 }
 
+/// A block's scores: rows of whole words; those of keys outside of the area are -inf.
+template <class Real>
+struct scored_block {
+  Real* first;   // of the first key of the area
+  index_t keys;  // from work.scores on
+};
+
 /// Scores of one block, under the rule where it hides a part.
 template <class Real>
-void score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
-                 cover seen, key_rows<Real> key) {
-  run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, area.key_end - area.key_begin,
-                                    run.call.head_dim_qk, work.scores, tile.row_max, work.block_max);
+[[nodiscard]] scored_block<Real> score_block(kernel<Real> const& run, workspace<Real> const& work,
+                                             query_tile<Real> const& tile, block const& area, cover seen,
+                                             key_rows<Real> key) {
+  const index_t lanes = tile.vectors * run.verb.lanes;
+  const index_t lead = area.key_begin % run.verb.elements_per_word;
+  const index_t keys = area.key_end - area.key_begin;
+  const scored_block<Real> scored{work.scores + lead * lanes, run.whole_words(lead + keys)};
+  for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
+  for (index_t lane = (lead + keys) * lanes; lane < scored.keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
+  run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, keys, run.query_words(), scored.first,
+                                    tile.row_max, work.block_max, work.ahead->take(keys / 8 * run.query_words()));
   if (seen == cover::partial) {
-    run.apply_rule(run.rule.rule, work.scores, tile.vectors, area, tile.row_max, work.block_max);
+    run.apply_rule(run.rule.rule, scored.first, tile.vectors, area, tile.row_max, work.block_max);
   }
+  return scored;
 }
 
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
@@ -148,19 +118,20 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                   index_t kv_head, query_tile<Real> const* tiles, int tile_count) {
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = area.key_end - area.key_begin;
-              score_block(run, work, tile, area, seen, key);
-              run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
-                                                 work.rescale);
-              run.verb.accumulate[tile.vectors - 1](work.scores, value.first, value.stride, keys, run.call.head_dim_v,
-                                                    tile.out, work.rescale);
+              const index_t keys = score_block(run, work, tile, area, seen, key).keys;
+              run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
+                                                 tile.row_sum, work.rescale);
+              const index_t words = keys / run.verb.elements_per_word;
+              run.verb.accumulate[tile.vectors - 1](work.scores, value.first, value.stride, words, run.call.head_dim_v,
+                                                    tile.out, work.rescale,
+                                                    work.ahead->take(words * (run.call.head_dim_v / 8)));
             });
 }
 
 template <class Real>
 void keep_scores(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                 block const& area) noexcept {
-  const index_t count = (area.key_end - area.key_begin) * tile.vectors * run.verb.lanes;
+                 index_t keys) noexcept {
+  const index_t count = keys * tile.vectors * run.verb.lanes;
   for (index_t i = 0; i < count; ++i) work.spare[i] = work.scores[i];
 }
 
@@ -170,28 +141,28 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
                     index_t kv_head, query_tile<Real> const& only) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = area.key_end - area.key_begin;
-              score_block(run, work, tile, area, seen, key);
-              keep_scores(run, work, tile, area);
-              run.verb.softmax[tile.vectors - 1](work.scores, keys, work.block_max, tile.row_max, tile.row_sum,
-                                                 work.rescale);
-              run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys, run.call.head_dim_v,
-                                          tile.vectors, tile.out, work.rescale);
+              const index_t keys = score_block(run, work, tile, area, seen, key).keys;
+              keep_scores(run, work, tile, keys);
+              run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
+                                                 tile.row_sum, work.rescale);
+              run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride,
+                                          keys / run.verb.elements_per_word, run.call.head_dim_v, tile.vectors,
+                                          tile.out, work.rescale);
             });
 }
 
 /// The probabilities of one tile, block by block, once row_max and factor are final:
-/// `visit(area, probabilities, value rows)`. `spare` then holds the scores they were made of.
+/// `visit(area, scored, value rows)`. `spare` then holds the scores they were made of.
 template <class Real, class Visit>
 void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                            index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              score_block(run, work, tile, area, seen, key);
-              keep_scores(run, work, tile, area);
-              run.verb.probabilities(work.scores, area.key_end - area.key_begin, tile.vectors, tile.row_max,
+              const scored_block<Real> scored = score_block(run, work, tile, area, seen, key);
+              keep_scores(run, work, tile, scored.keys);
+              run.verb.probabilities(work.scores, scored.keys, tile.vectors, run.to_exponent, tile.row_max,
                                      tile.factor);
-              visit(area, work.scores, value);
+              visit(area, scored, value);
             });
 }
 
@@ -200,8 +171,10 @@ template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real> const& tile) {
   revisit_probabilities(
-      run, work, seq, batch, kv_head, tile, [&](block const& area, Real const* probabilities, key_rows<Real> value) {
-        run.verb.accumulate_visible(probabilities, work.spare, value.first, value.stride, area.key_end - area.key_begin,
+      run, work, seq, batch, kv_head, tile, [&](block const&, scored_block<Real> scored, key_rows<Real> value) {
+        const int step = run.verb.elements_per_word;
+        if (step > 1) run.verb.round_pairs(work.scores, scored.keys, tile.vectors);
+        run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, scored.keys / step,
                                     run.call.head_dim_v, tile.vectors, tile.out, work.ones);
       });
 }

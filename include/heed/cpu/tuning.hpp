@@ -23,6 +23,15 @@ inline constexpr index_t tile_scratch_bytes = 640 * 1024;
 /// Strided K and V are copied to contiguous rows once a block serves this many query rows.
 inline constexpr index_t rows_that_repay_packing = 96;
 
+/// K and V that are packed once for all pieces of work, at a time.
+inline constexpr index_t packed_once_bytes = 16 * 1024 * 1024;
+
+/// Keys that are packed in one go.
+inline constexpr index_t keys_per_packing = 512;
+
+/// Rows of Q, K, V or out of the next piece of work that are worth asking for while this one computes.
+inline constexpr index_t read_ahead_bytes = 128 * 1024;
+
 /// Floating-point operations that repay waking one more thread: some 50 us.
 inline constexpr double flops_per_thread = 4e6;
 

@@ -2,31 +2,39 @@
 #pragma once
 
 #include "heed/base/element.hpp"
+#include "heed/cpu/read_ahead.hpp"
 #include "heed/mask/mask.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
-/// Tiles are [.., vectors * lanes], aligned to whole vectors. The files in cpu/verb say what each verb does.
+/// Tiles are [.., vectors * lanes], aligned to whole vectors. Operands of products are words: a Real, or a pair of
+/// bfloat16. The files in cpu/verb say what each verb does.
 template <class Real>
 struct verbs {
-  int lanes;  ///< query rows in one vector
+  int lanes;              ///< query rows in one vector
+  int elements_per_word;  ///< 1; 2 where words are pairs of bfloat16
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                    Real* scores, Real const* row_max, Real* block_max);
-  void (*softmax[3])(Real* scores, index_t keys, Real const* block_max, Real* row_max, Real* row_sum, Real* rescale);
-  void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
-                        index_t head_dim, Real* out, Real const* rescale);
+                    Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
+  void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
+                     Real* rescale);
+  void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
+                        index_t head_dim, Real* out, Real const* rescale, line_stream ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,
-                             index_t keys, index_t head_dim, int vectors, Real* out, Real const* rescale);
-  void (*probabilities)(Real* scores, index_t keys, int vectors, Real const* row_max, Real const* factor);
+                             index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
+  void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
+                        Real const* factor);
+  void (*round_pairs)(Real* probabilities, index_t keys, int vectors);  ///< null where words are Real
   bool (*finish)(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor);
   void (*pack_query)(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale, int vectors,
                      Real* to);
   void (*unpack_tile)(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns, Real* to,
                       index_t row_stride);
   void (*pack_rows)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
-                    index_t columns, Real* to);
+                    index_t columns, Real* to);  ///< of query and key
+  void (*pack_value)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t lead,
+                     index_t rows, index_t columns, Real* to);
   void (*unpack_rows)(Real const* from, index_t rows, index_t columns, void* to, element_kind kind, index_t row_stride,
                       index_t column_stride);
 };

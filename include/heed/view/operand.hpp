@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "heed/base/element.hpp"
 #include "heed/view/tensor.hpp"
@@ -34,14 +35,17 @@ template <class Element, std::size_t Rank>
   result.kind = element_kind_of<std::remove_const_t<Element>>;
   result.rank = static_cast<int>(Rank);
   // Which of [batch, head, row, column] the view's axes are: from the right, a lone leading axis being the batch.
+  // Without a loop, so that the places are constants and the operand is built where it is kept.
   const std::size_t end = has_columns ? 4 : 3;
-  for (std::size_t axis = 0; axis < Rank; ++axis) {
+  const auto take = [&](std::size_t axis) __attribute__((always_inline)) {
     const std::size_t from_right = Rank - 1 - axis;
     std::size_t place = end >= 1 + from_right ? end - 1 - from_right : 0;
     if (axis == 0 && Rank == end - 1) place = 0;
     result.extents[place] = view.extent(axis);
     result.strides[place] = view.extent(axis) <= 1 ? 0 : view.stride(axis);
-  }
+  };
+  [&]<std::size_t... Axis>(std::index_sequence<Axis...>) __attribute__((always_inline)) { (take(Axis), ...); }
+  (std::make_index_sequence<Rank>{});
   return result;
 }
 

@@ -89,9 +89,37 @@ class lattice_search {
   int budget_ = 0;
 };
 
-/// Whether two indices of one operand name the same bytes.
+/// Each axis steps over all that the axes behind it reach: row-major, perhaps with gaps. The common case, decided
+/// quickly.
+[[nodiscard]] inline bool is_nested(operand const& box) noexcept {
+  index_t reach = 0;
+  for (int axis = 3; axis >= 0; --axis) {
+    if (box.extents[axis] <= 1) continue;
+    const index_t stride = magnitude(box.strides[axis]);
+    if (stride <= reach) return false;
+    reach += stride * (box.extents[axis] - 1);
+  }
+  return true;
+}
+
+/// The bytes from the first to the last element, whatever the signs of the strides.
+struct byte_range {
+  index_t begin;
+  index_t end;
+};
+[[nodiscard]] inline byte_range range_of(operand const& box) noexcept {
+  const index_t bytes = element_size(box.kind);
+  byte_range range{reinterpret_cast<index_t>(box.data), reinterpret_cast<index_t>(box.data) + bytes};
+  for (int axis = 0; axis < 4; ++axis) {
+    const index_t reach = (box.extents[axis] - 1) * box.strides[axis] * bytes;
+    (reach < 0 ? range.begin : range.end) += reach;
+  }
+  return range;
+}
+
+/// Whether two indices of one operand name the same bytes. Sizes are known to fit (check_memory).
 [[nodiscard]] inline overlap overlaps_itself(operand const& box) noexcept {
-  if (!box.given() || box.empty()) return overlap::no;
+  if (!box.given() || box.empty() || is_nested(box)) return overlap::no;
   lattice_search search;
   const index_t bytes = element_size(box.kind);
   for (int axis = 0; axis < 4; ++axis) {
@@ -105,9 +133,12 @@ class lattice_search {
   return search.find_nonzero(1 - bytes, bytes - 1);
 }
 
-/// Whether two operands share a byte.
+/// Whether two operands share a byte. Sizes are known to fit.
 [[nodiscard]] inline overlap overlaps(operand const& one, operand const& other) noexcept {
   if (!one.given() || !other.given() || one.empty() || other.empty()) return overlap::no;
+  const byte_range here = range_of(one);
+  const byte_range there = range_of(other);
+  if (here.end <= there.begin || there.end <= here.begin) return overlap::no;
   lattice_search search;
   const index_t one_bytes = element_size(one.kind);
   const index_t other_bytes = element_size(other.kind);

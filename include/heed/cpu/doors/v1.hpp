@@ -22,18 +22,19 @@ inline constexpr int tile_rows = 4;  // 16 registers
 
 template <class Real, int Vectors>
 HEED_DOOR_V1 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                         Real* to, Real const* row_max, Real* block_max) {
-  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, to, row_max, block_max);
+                         Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
+  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, to, row_max, block_max, ahead);
 }
 template <class Real, int Vectors>
-HEED_DOOR_V1 void softmax(Real* scores, index_t keys, Real const* block_max, Real* row_max, Real* row_sum,
-                          Real* rescale) {
-  detail::softmax<pack<Real>, Vectors>(scores, keys, block_max, row_max, row_sum, rescale);
+HEED_DOOR_V1 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
+                          Real* row_sum, Real* rescale) {
+  detail::softmax<pack<Real>, Vectors>(scores, keys, to_exponent, block_max, row_max, row_sum, rescale);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V1 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
-                             index_t head_dim, Real* out, Real const* rescale) {
-  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale);
+                             index_t head_dim, Real* out, Real const* rescale, line_stream ahead) {
+  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale,
+                                                     ahead);
 }
 template <class Real>
 HEED_DOOR_V1 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,
@@ -43,8 +44,9 @@ HEED_DOOR_V1 void accumulate_visible(Real const* probabilities, Real const* scor
                                          rescale);
 }
 template <class Real>
-HEED_DOOR_V1 void probabilities(Real* scores, index_t keys, int vectors, Real const* row_max, Real const* factor) {
-  detail::probabilities<pack<Real>>(scores, keys, vectors, row_max, factor);
+HEED_DOOR_V1 void probabilities(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
+                                Real const* factor) {
+  detail::probabilities<pack<Real>>(scores, keys, vectors, to_exponent, row_max, factor);
 }
 template <class Real>
 HEED_DOOR_V1 bool finish(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor) {
@@ -63,12 +65,17 @@ HEED_DOOR_V1 void unpack_tile(Real const* from, Real const* factor, int vectors,
 template <class Real>
 HEED_DOOR_V1 void pack_rows(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
                             index_t rows, index_t columns, Real* to) {
-  detail::pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
+  detail::pack_rows<pack<Real>>(from, kind, row_stride, column_stride, rows, columns, to);
+}
+template <class Real>
+inline void pack_value(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t,
+                       index_t rows, index_t columns, Real* to) {
+  pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
 HEED_DOOR_V1 void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,
                               index_t row_stride, index_t column_stride) {
-  detail::unpack_rows<Real>(from, rows, columns, to, kind, row_stride, column_stride);
+  detail::unpack_rows<pack<Real>>(from, rows, columns, to, kind, row_stride, column_stride);
 }
 template <class Real, class Rule>
 HEED_DOOR_V1 void apply_rule(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
@@ -78,15 +85,18 @@ HEED_DOOR_V1 void apply_rule(void const* rule, Real* scores, int vectors, block 
 
 template <class Real>
 inline constexpr verbs<Real> table{pack<Real>::lanes,
+                                   1,
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},
                                    accumulate_visible<Real>,
                                    probabilities<Real>,
+                                   nullptr,
                                    finish<Real>,
                                    pack_query<Real>,
                                    unpack_tile<Real>,
                                    pack_rows<Real>,
+                                   pack_value<Real>,
                                    unpack_rows<Real>};
 
 }  // namespace v1

@@ -35,6 +35,10 @@ struct exp2_floor_polynomial {  // f in [0, 1), 2.0e-9
   static constexpr float terms[] = {1.0f,           0.69314704444f, 0.24022930555f, 0.055485280620f,
                                     0.00967545157f, 0.00124678465f, 0.00021612915f};
 };
+struct exp2_short_polynomial {  // f in [0, 1), 8.2e-8: for what is rounded to bfloat16
+  static constexpr int degree = 5;
+  static constexpr float terms[] = {1.0f, 0.6931513f, 0.24016444f, 0.055799913f, 0.009017031f, 0.00186713f};
+};
 
 template <class Polynomial, class Vector>
 HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
@@ -44,8 +48,8 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
   to = sum;
 }
 
-/// 2^x for x <= 0 or NaN: within 1.5 ulp; exactly 1 at 0; exactly 0 at -inf and below the
-/// normal range; NaN for NaN. Needs round to nearest.
+/// 2^x for x <= 0 or NaN: within 1.5 ulp (3 where it becomes a pair of bfloat16); exactly 1 at 0; exactly 0 at -inf and
+/// below the normal range; NaN for NaN. Needs round to nearest.
 template <class Simd>
 HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& exponent) noexcept {
   using Real = typename Simd::scalar;
@@ -56,7 +60,8 @@ HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& expo
     // One instruction for the fraction, one for the power; both take -inf and NaN as they should.
     vector fraction, power;
     asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
-    horner<exp2_floor_polynomial>(power, fraction);
+    using polynomial = std::conditional_t<Simd::elements_per_word == 1, exp2_floor_polynomial, exp2_short_polynomial>;
+    horner<polynomial>(power, fraction);
     asm("vscalefps %2, %1, %0" : "=v"(to) : "v"(power), "v"(exponent));
     return;
   }

@@ -22,6 +22,14 @@ struct simd {
   typedef Real loose_vector __attribute__((vector_size(bytes), may_alias, aligned(alignof(Real))));
   typedef integer integers __attribute__((vector_size(bytes), may_alias));
 
+  /// Keys, or head dimensions, that one word of a tile holds: one here, two in bf16_pairs.
+  static constexpr int elements_per_word = 1;
+
+  /// sum += factor * at.
+  HEED_VERB static void multiply_add(vector& sum, vector const& factor, vector const& at) noexcept {
+    sum += factor * at;
+  }
+
   /// Scratch tiles are aligned to whole vectors.
   HEED_VERB static void load(vector& to, Real const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
   HEED_VERB static void store(Real* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }

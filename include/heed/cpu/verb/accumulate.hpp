@@ -2,17 +2,18 @@
 #pragma once
 
 #include "heed/base/index.hpp"
+#include "heed/cpu/read_ahead.hpp"
 #include "heed/cpu/simd/vector.hpp"
 
 namespace heed::detail {
 
 // `Rows` value dimensions at once, all accumulators in registers; each output is one chain over the keys.
 template <class Simd, int Rows, int Vectors>
-HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [keys, lanes]
-                               typename Simd::scalar const* value,          // [keys, value_stride]
-                               index_t value_stride, index_t keys,
+HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [words, lanes]
+                               typename Simd::scalar const* value,          // [words, value_stride]
+                               index_t value_stride, index_t words,
                                typename Simd::scalar* out,  // [Rows, lanes]
-                               typename Simd::scalar const* rescale) noexcept {
+                               typename Simd::scalar const* rescale, line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
@@ -27,16 +28,18 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
     }
   }
   HEED_UNROLL_4
-  for (index_t key = 0; key < keys; ++key) {
+  for (index_t word = 0; word < words; ++word) {
+    __builtin_prefetch(ahead.next, 0, 2);
+    ahead.next += ahead.step;
     vector at[std::size_t{Vectors}];
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) Simd::load(at[v], probabilities + key * lanes + v * Simd::lanes);
+    for (int v = 0; v < Vectors; ++v) Simd::load(at[v], probabilities + word * lanes + v * Simd::lanes);
     HEED_UNROLL
     for (int row = 0; row < Rows; ++row) {
       vector factor;
-      Simd::splat(factor, value + key * value_stride + row);
+      Simd::splat(factor, value + word * value_stride + row);
       HEED_UNROLL
-      for (int v = 0; v < Vectors; ++v) sum[row][v] += factor * at[v];
+      for (int v = 0; v < Vectors; ++v) Simd::multiply_add(sum[row][v], factor, at[v]);
     }
   }
   HEED_UNROLL
@@ -46,54 +49,76 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   }
 }
 
-/// out [head_dim, lanes]; head_dim may be any number: what is left over by tiles of Rows is done in narrower ones.
+/// One word holds one key, or two (bf16_pairs). out [head_dim, lanes]; head_dim may be any number: what is left over by
+/// tiles of Rows is done in narrower ones.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
-                          index_t value_stride, index_t keys, index_t head_dim, typename Simd::scalar* out,
-                          typename Simd::scalar const* rescale) noexcept {
+                          index_t value_stride, index_t words, index_t head_dim, typename Simd::scalar* out,
+                          typename Simd::scalar const* rescale, line_stream ahead) noexcept {
   constexpr int lanes = Vectors * Simd::lanes;
   index_t dim = 0;
   for (; dim + Rows <= head_dim; dim += Rows) {
-    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, keys, out + dim * lanes, rescale);
+    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
+                                         ahead);
   }
   if constexpr (Rows > 4) {
     if (dim + 4 <= head_dim) {
-      accumulate_rows<Simd, 4, Vectors>(probabilities, value + dim, value_stride, keys, out + dim * lanes, rescale);
+      accumulate_rows<Simd, 4, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
+                                        ahead);
       dim += 4;
     }
   }
   for (; dim < head_dim; ++dim) {
-    accumulate_rows<Simd, 1, Vectors>(probabilities, value + dim, value_stride, keys, out + dim * lanes, rescale);
+    accumulate_rows<Simd, 1, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
+                                      ahead);
   }
 }
 
-/// accumulate, leaving out the keys that a row may not see (score -inf): there 0 * NaN would be NaN. Only tiles with an
+// All lanes = *value, but 0 for the keys that a row may not see (score -inf).
+template <class Simd>
+HEED_VERB void visible_value(typename Simd::vector& to, typename Simd::scalar const* value,
+                             typename Simd::scalar const* scores, index_t lanes) noexcept {
+  using vector = typename Simd::vector;
+  const vector hidden = vector{} - infinity<typename Simd::scalar>;
+  vector score;
+  Simd::splat(to, value);
+  Simd::load(score, scores);
+  if constexpr (Simd::elements_per_word == 1) {
+    to = score == hidden ? vector{} : to;
+  } else {
+    using integers = typename Simd::integers;
+    vector next;
+    Simd::load(next, scores + lanes);
+    const integers seen = (~(score == hidden) & 0xffff) | (~(next == hidden) & ~0xffff);
+    const integers left = reinterpret_cast<integers const&>(to) & seen;
+    to = reinterpret_cast<vector const&>(left);
+  }
+}
+
+/// accumulate, with 0 in place of the values that a row may not see: there 0 * NaN would be NaN. Only tiles with an
 /// infinity or a NaN in sight come here; the others would get the same bits.
 template <class Simd>
-HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  // [keys, lanes]
+HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  // [words, lanes]
                                   typename Simd::scalar const* scores,         // [keys, lanes], before softmax
-                                  typename Simd::scalar const* value, index_t value_stride, index_t keys,
+                                  typename Simd::scalar const* value, index_t value_stride, index_t words,
                                   index_t head_dim, int vectors, typename Simd::scalar* out,
                                   typename Simd::scalar const* rescale) noexcept {
   using vector = typename Simd::vector;
-  const vector hidden = vector{} - infinity<typename Simd::scalar>;
+  const index_t lanes = vectors * Simd::lanes;
   for (index_t dim = 0; dim < head_dim; ++dim) {
-    for (int v = 0; v < vectors; ++v) {
-      typename Simd::scalar* const place = out + (dim * vectors + v) * Simd::lanes;
+    for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
       vector sum, factor;
-      Simd::load(sum, place);
-      Simd::load(factor, rescale + v * Simd::lanes);
+      Simd::load(sum, out + dim * lanes + lane);
+      Simd::load(factor, rescale + lane);
       sum *= factor;
-      for (index_t key = 0; key < keys; ++key) {
-        vector probability, score;
-        Simd::load(probability, probabilities + (key * vectors + v) * Simd::lanes);
-        Simd::load(score, scores + (key * vectors + v) * Simd::lanes);
-        Simd::splat(factor, value + key * value_stride + dim);
-        vector added = sum;
-        added += factor * probability;
-        sum = score == hidden ? sum : added;
+      for (index_t word = 0; word < words; ++word) {
+        vector probability;
+        Simd::load(probability, probabilities + word * lanes + lane);
+        visible_value<Simd>(factor, value + word * value_stride + dim,
+                            scores + word * Simd::elements_per_word * lanes + lane, lanes);
+        Simd::multiply_add(sum, factor, probability);
       }
-      Simd::store(place, sum);
+      Simd::store(out + dim * lanes + lane, sum);
     }
   }
 }

@@ -1,49 +1,110 @@
 // pack and unpack: between the caller's elements and strides and the tiles of the verbs. Types and strides end here.
 #pragma once
 
-#include "heed/base/element.hpp"
 #include "heed/base/index.hpp"
+#include "heed/cpu/simd/convert.hpp"
 #include "heed/cpu/simd/transpose.hpp"
 
 namespace heed::detail {
 
-/// The caller's rows of Q, K or V: to [rows, columns], contiguous.
-template <class Real>
+// How far ahead of their use strided rows are asked for: no hardware prefetcher follows from page to page.
+inline constexpr index_t rows_ahead = 8;
+
+/// The caller's rows of Q, K or V: to [rows, columns], contiguous. Rows that lie far apart are asked for ahead of time.
+template <class Simd>
 HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
-                         index_t columns, Real* to) noexcept {
+                         index_t columns, typename Simd::scalar* to) noexcept {
   with_element(
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
         element_type const* line = static_cast<element_type const*>(from);
+        constexpr int line_elements = 64 / static_cast<int>(sizeof(element_type));
+        const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
         for (index_t row = 0; row < rows; ++row, line += row_stride, to += columns) {
-          if (column_stride == 1) {
-            for (index_t column = 0; column < columns; ++column) to[column] = static_cast<Real>(line[column]);
-          } else {
-            for (index_t column = 0; column < columns; ++column) {
-              to[column] = static_cast<Real>(line[column * column_stride]);
-            }
+          element_type const* const ahead = line + (row + rows_ahead < rows ? rows_ahead * row_stride : 0);
+          for (index_t column = 0; column < whole; column += line_elements) __builtin_prefetch(ahead + column);
+          for (index_t column = 0; column < whole; column += Simd::lanes) {
+            typename Simd::vector wide;
+            widen<Simd>(wide, line + column);
+            Simd::store_unaligned(to + column, wide);
+          }
+          for (index_t column = whole; column < columns; ++column) {
+            to[column] = static_cast<typename Simd::scalar>(line[column * column_stride]);
           }
         }
       });
 }
 
+/// Rows of bfloat16, of Q or K: to words [rows, ceil(columns / 2)] of neighbours in a row, the last one perhaps with 0.
+HEED_VERB void pack_row_pairs(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t rows,
+                              index_t columns, float* to) noexcept {
+  bfloat16* line = reinterpret_cast<bfloat16*>(to);
+  for (index_t row = 0; row < rows; ++row, from += row_stride, line += (columns + 1) / 2 * 2) {
+    for (index_t column = 0; column < columns; ++column) line[column] = from[column * column_stride];
+    if (columns % 2 != 0) line[columns] = bfloat16::from_bits(0);
+  }
+}
+
+/// Rows of bfloat16, of V: to words [ceil((lead + rows) / 2), columns] of neighbours in a column. The first row goes to
+/// row `lead` (0 or 1); what has no row becomes 0.
+HEED_VERB void pack_key_pairs(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t lead,
+                              index_t rows, index_t columns, float* to) noexcept {
+  bfloat16* words = reinterpret_cast<bfloat16*>(to);
+  for (index_t row = -lead; row < rows; row += 2, words += 2 * columns) {
+    bfloat16 const* const low = from + row * row_stride;
+    bfloat16 const* const high = low + row_stride;
+    if (row >= 0 && row + 1 < rows && column_stride == 1) {
+      for (index_t column = 0; column < columns; ++column) {
+        words[2 * column] = low[column];
+        words[2 * column + 1] = high[column];
+      }
+      continue;
+    }
+    for (index_t column = 0; column < columns; ++column) {
+      words[2 * column] = row >= 0 ? low[column * column_stride] : bfloat16::from_bits(0);
+      words[2 * column + 1] = row + 1 < rows ? high[column * column_stride] : bfloat16::from_bits(0);
+    }
+  }
+}
+
 /// The way back: from [rows, columns] to the caller's rows, each element rounded once.
-template <class Real>
-HEED_VERB void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,
-                           index_t row_stride, index_t column_stride) noexcept {
+template <class Simd>
+HEED_VERB void unpack_rows(typename Simd::scalar const* from, index_t rows, index_t columns, void* to,
+                           element_kind kind, index_t row_stride, index_t column_stride) noexcept {
   with_element(
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
         element_type* line = static_cast<element_type*>(to);
+        const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
         for (index_t row = 0; row < rows; ++row, line += row_stride, from += columns) {
-          for (index_t column = 0; column < columns; ++column) {
+          for (index_t column = 0; column < whole; column += Simd::lanes) {
+            typename Simd::vector wide;
+            Simd::load_unaligned(wide, from + column);
+            narrow<Simd>(line + column, wide);
+          }
+          for (index_t column = whole; column < columns; ++column) {
             line[column * column_stride] = static_cast<element_type>(from[column]);
           }
         }
       });
 }
 
-/// Rows of Q [rows, row_stride], times scale: to a tile [columns, lanes]. Lanes without a row repeat the last one.
+// What scale does to words: pairs only take its sign, or become 0; the verb softmax has the rest.
+template <class Simd>
+HEED_VERB void scale_words(typename Simd::vector& words, typename Simd::scalar scale) noexcept {
+  if constexpr (Simd::elements_per_word == 1) {
+    words *= scale;
+  } else {
+    using integers = typename Simd::integers;
+    const int flipped = scale < 0 ? static_cast<int>(0x80008000u) : 0;
+    const int kept = scale == 0 ? 0 : -1;
+    const integers signed_words = (reinterpret_cast<integers const&>(words) ^ flipped) & kept;
+    words = reinterpret_cast<typename Simd::vector const&>(signed_words);
+  }
+}
+
+/// Rows of Q [rows, row_stride], times scale: to a tile [columns, lanes]. Lanes without a row
+/// repeat the last one.
 /// Squares of whole vectors are transposed in registers.
 template <class Simd>
 HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride, index_t rows, index_t columns,
@@ -56,7 +117,7 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
       HEED_UNROLL
       for (int row = 0; row < Simd::lanes; ++row) {
         Simd::load_unaligned(square[row], from + lesser(lane + row, rows - 1) * row_stride + column);
-        square[row] *= scale;
+        scale_words<Simd>(square[row], scale);
       }
       transpose<Simd>(square);
       HEED_UNROLL
@@ -64,7 +125,12 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
     }
     for (index_t row = lane; row < lane + Simd::lanes; ++row) {
       typename Simd::scalar const* const line = from + lesser(row, rows - 1) * row_stride;
-      for (index_t column = whole; column < columns; ++column) to[column * lanes + row] = line[column] * scale;
+      for (index_t column = whole; column < columns; ++column) {
+        typename Simd::vector word;
+        Simd::splat(word, line + column);
+        scale_words<Simd>(word, scale);
+        to[column * lanes + row] = word[0];
+      }
     }
   }
 }

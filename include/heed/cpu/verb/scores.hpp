@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/index.hpp"
+#include "heed/cpu/read_ahead.hpp"
 #include "heed/cpu/simd/vector.hpp"
 
 namespace heed::detail {
@@ -13,7 +14,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
                           typename Simd::scalar const* key,    // [Rows, key_stride]
                           index_t key_stride, index_t head_dim,
                           typename Simd::scalar* scores,  // [Rows, lanes]
-                          typename Simd::vector (&highest)[std::size_t{Vectors}]) noexcept {
+                          typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
@@ -24,6 +25,8 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
   HEED_UNROLL_4
   for (index_t dim = 0; dim < head_dim; ++dim) {
+    __builtin_prefetch(ahead.next, 0, 2);
+    ahead.next += ahead.step;
     vector at[std::size_t{Vectors}];
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) Simd::load(at[v], query + dim * lanes + v * Simd::lanes);
@@ -32,7 +35,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
       vector factor;
       Simd::splat(factor, key + row * key_stride + dim);
       HEED_UNROLL
-      for (int v = 0; v < Vectors; ++v) sum[row][v] += factor * at[v];
+      for (int v = 0; v < Vectors; ++v) Simd::multiply_add(sum[row][v], factor, at[v]);
     }
   }
   HEED_UNROLL
@@ -45,11 +48,13 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
 }
 
-/// Writes scores [keys, lanes] and block_max = max(row_max, the block's scores).
+/// `head_dim` and `key_stride` count words. Writes scores [keys, lanes] and block_max = max(row_max, the block's
+/// scores).
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
                       index_t keys, index_t head_dim, typename Simd::scalar* scores,
-                      typename Simd::scalar const* row_max, typename Simd::scalar* block_max) noexcept {
+                      typename Simd::scalar const* row_max, typename Simd::scalar* block_max,
+                      line_stream ahead) noexcept {
   constexpr int lanes = Vectors * Simd::lanes;
   typename Simd::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
@@ -59,11 +64,12 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
     for (index_t done = 0; done < keys; done += Rows) {
       const index_t first = lesser(done, keys - Rows);
       score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, scores + first * lanes,
-                                      highest);
+                                      highest, ahead);
     }
   } else {
     for (index_t row = 0; row < keys; ++row) {
-      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, scores + row * lanes, highest);
+      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, scores + row * lanes, highest,
+                                   ahead);
     }
   }
   HEED_UNROLL

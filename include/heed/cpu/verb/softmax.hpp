@@ -17,56 +17,74 @@ HEED_VERB void finite_base(typename Simd::vector& to, typename Simd::vector cons
   to = maximum == zero - infinity<Real> ? zero : maximum;
 }
 
-/// scores [keys, lanes] -> exp(scores - block_max), in place; row_sum = row_sum * rescale + their sums; row_max =
-/// block_max; rescale [lanes] is what the accumulated output must be multiplied with.
+/// scores [keys, lanes] -> 2^((scores - block_max) * to_exponent), in place; row_sum = row_sum * rescale + their sums;
+/// row_max = block_max; rescale [lanes] is what the accumulated output must be multiplied with. Where a word holds two
+/// keys, the probabilities become words [keys / 2, lanes], rounded, and row_sum [2, lanes] has their sum before the
+/// rounding, for lse and weights, and after it, for the output.
 template <class Simd, int Vectors>
-HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Simd::scalar const* block_max,
-                       typename Simd::scalar* row_max, typename Simd::scalar* row_sum,
-                       typename Simd::scalar* rescale) noexcept {
+HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Simd::scalar to_exponent,
+                       typename Simd::scalar const* block_max, typename Simd::scalar* row_max,
+                       typename Simd::scalar* row_sum, typename Simd::scalar* rescale) noexcept {
   using vector = typename Simd::vector;
-  using Real = typename Simd::scalar;
   constexpr int lanes = Vectors * Simd::lanes;
-  vector base[std::size_t{Vectors}], sum[std::size_t{Vectors}];
+  constexpr int step = Simd::elements_per_word;
+  vector base[std::size_t{Vectors}], sum[std::size_t{step}][std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
     vector highest;
     Simd::load(highest, block_max + v * Simd::lanes);
     finite_base<Simd>(base[v], highest);
-    sum[v] = vector{};
+    HEED_UNROLL
+    for (int part = 0; part < step; ++part) sum[part][v] = vector{};
   }
-  for (index_t key = 0; key < keys; ++key) {
+  for (index_t key = 0; key < keys; key += step) {
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-      Real* const place = scores + key * lanes + v * Simd::lanes;
-      vector score;
-      Simd::load(score, place);
-      score = (score - base[v]) * log2_e<Real>;
-      vector probability;
-      exp2<Simd>(probability, score);
-      Simd::store(place, probability);
-      sum[v] += probability;
+      vector probability[std::size_t{step}];
+      HEED_UNROLL
+      for (int part = 0; part < step; ++part) {
+        vector score;
+        Simd::load(score, scores + (key + part) * lanes + v * Simd::lanes);
+        score = (score - base[v]) * to_exponent;
+        exp2<Simd>(probability[part], score);
+      }
+      if constexpr (step == 1) {
+        Simd::store(scores + key * lanes + v * Simd::lanes, probability[0]);
+        sum[0][v] += probability[0];
+      } else {
+        vector words;
+        Simd::round_pair(words, probability[0], probability[1]);
+        Simd::store(scores + key / 2 * lanes + v * Simd::lanes, words);
+        sum[0][v] += probability[0] + probability[1];
+        Simd::add_pair(sum[1][v], words);
+      }
     }
   }
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
-    vector before, total, factor;
+    vector before, factor;
     Simd::load(before, row_max + v * Simd::lanes);
-    before = (before - base[v]) * log2_e<Real>;
+    before = (before - base[v]) * to_exponent;
     exp2<Simd>(factor, before);
-    Simd::load(total, row_sum + v * Simd::lanes);
-    total = total * factor + sum[v];
-    Simd::store(row_sum + v * Simd::lanes, total);
+    HEED_UNROLL
+    for (int part = 0; part < step; ++part) {
+      vector total;
+      Simd::load(total, row_sum + part * lanes + v * Simd::lanes);
+      total = total * factor + sum[part][v];
+      Simd::store(row_sum + part * lanes + v * Simd::lanes, total);
+    }
     Simd::store(rescale + v * Simd::lanes, factor);
     Simd::load(before, block_max + v * Simd::lanes);
     Simd::store(row_max + v * Simd::lanes, before);
   }
 }
 
-/// scores [keys, lanes] -> exp(scores - row_max) * factor, in place; 0 where a score is -inf, even in a row that is
-/// NaN.
+/// scores [keys, lanes] -> 2^((scores - row_max) * to_exponent) * factor, in place; 0 where a score is -inf, even in a
+/// row that is NaN.
 template <class Simd>
 HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int vectors,
-                             typename Simd::scalar const* row_max, typename Simd::scalar const* factor) noexcept {
+                             typename Simd::scalar to_exponent, typename Simd::scalar const* row_max,
+                             typename Simd::scalar const* factor) noexcept {
   using vector = typename Simd::vector;
   using Real = typename Simd::scalar;
   const vector minus_infinity = vector{} - infinity<Real>;
@@ -79,10 +97,25 @@ HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int ve
       Real* const place = scores + (key * vectors + v) * Simd::lanes;
       vector score, probability;
       Simd::load(score, place);
-      vector exponent = (score - base) * log2_e<Real>;
+      vector exponent = (score - base) * to_exponent;
       exp2<Simd>(probability, exponent);
       probability = score == minus_infinity ? vector{} : probability * times;
       Simd::store(place, probability);
+    }
+  }
+}
+
+/// Probabilities [keys, lanes] become words [keys / 2, lanes], in place.
+template <class Simd>
+HEED_VERB void round_pairs(typename Simd::scalar* probabilities, index_t keys, int vectors) noexcept {
+  typename Simd::vector low, high;
+  const index_t lanes = vectors * Simd::lanes;
+  for (index_t key = 0; key < keys; key += 2) {
+    for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
+      Simd::load(low, probabilities + key * lanes + lane);
+      Simd::load(high, probabilities + (key + 1) * lanes + lane);
+      Simd::round_pair(low, low, high);
+      Simd::store(probabilities + key / 2 * lanes + lane, low);
     }
   }
 }
@@ -93,20 +126,30 @@ HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int ve
                       typename Simd::scalar const* row_sum, typename Simd::scalar* factor) noexcept {
   using vector = typename Simd::vector;
   using Real = typename Simd::scalar;
-  vector poison{};  // 0, or NaN once an infinity or a NaN has been met
+  vector poison[4]{};  // 0, or NaN once an infinity or a NaN has been met; four, so that none waits for the others
   for (int v = 0; v < vectors; ++v) {
     vector total;
     Simd::load(total, row_sum + v * Simd::lanes);
     const vector inverse = total == vector{} ? total : Real(1) / total;
     Simd::store(factor + v * Simd::lanes, inverse);
-    for (index_t dim = 0; dim < head_dim; ++dim) {
+  }
+  index_t place = 0;
+  for (; place + 4 <= head_dim * vectors; place += 4) {
+    HEED_UNROLL
+    for (int i = 0; i < 4; ++i) {
       vector value;
-      Simd::load(value, out + (dim * vectors + v) * Simd::lanes);
-      poison += value * Real(0);
+      Simd::load(value, out + (place + i) * Simd::lanes);
+      poison[i] += value * Real(0);
     }
   }
+  for (; place < head_dim * vectors; ++place) {
+    vector value;
+    Simd::load(value, out + place * Simd::lanes);
+    poison[0] += value * Real(0);
+  }
+  poison[0] += poison[1] + poison[2] + poison[3];
   bool finite = true;
-  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[lane] == Real(0);
+  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[0][lane] == Real(0);
   return finite;
 }
 

@@ -1,0 +1,139 @@
+// K and V as the verbs take them: where they lie, packed by a piece of work for itself, or packed once per kv head.
+#pragma once
+
+#include "heed/cpu/table.hpp"
+#include "heed/cpu/tuning.hpp"
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// Where the words of K or V come from.
+enum class placement : unsigned char { in_place, packed_by_piece, packed_once };
+
+/// K or V of some kv heads, packed for all pieces of work that use them.
+template <class Real>
+struct packed_heads {
+  Real* first = nullptr;  // null: not packed once
+  index_t head_words = 0;
+  index_t row_words = 0;
+};
+
+/// One call on one instruction set.
+template <class Real>
+struct kernel {
+  problem const& call;
+  verbs<Real> const& verb;
+  rule_view rule;
+  rule_verb<Real> apply_rule;
+  Real scale;        // goes into the packed queries
+  Real to_exponent;  // from a difference of scores to an exponent of 2
+  Real score_unit;   // what a score of 1 stands for: scale, where the queries do not have it
+  index_t block_keys;
+  packed_heads<Real> key{};
+  packed_heads<Real> value{};
+  index_t first_packed_head = 0;  // of all kv heads of the batch
+
+  /// Words in a packed row of K: one for each head dimension, or for two of them.
+  [[nodiscard]] index_t query_words() const noexcept { return ceil_div(call.head_dim_qk, verb.elements_per_word); }
+  [[nodiscard]] index_t whole_words(index_t keys) const noexcept {
+    return ceil_div(keys, verb.elements_per_word) * verb.elements_per_word;
+  }
+};
+
+/// Whether the elements of a row are words of the verbs and follow one another: then they are used where they lie.
+template <class Real>
+[[nodiscard]] bool has_plain_rows(operand const& box, int elements_per_word = 1) noexcept {
+  if (box.extents[3] > 1 && box.strides[3] != 1) return false;
+  if (elements_per_word == 1) {
+    return box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64);
+  }
+  const index_t odd = box.extents[3] | box.strides[0] | box.strides[1] | box.strides[2];
+  return odd % 2 == 0 && reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
+}
+
+/// K is used in place where its rows are plain and lie close together, or too few queries use them to repay packing.
+/// So is V, except that its pairs are of neighbouring keys and never lie in memory.
+/// Rows served by one kv head and by one piece of work decide who packs; beyond packed_once_bytes each piece does.
+template <class Real>
+[[nodiscard]] placement placement_of(problem const& call, operand const& box, int elements_per_word,
+                                     index_t rows_per_piece) noexcept {
+  const index_t rows_served = call.group_size * call.seq_len_q;
+  const bool is_paired_value = elements_per_word > 1 && &box == &call.value;
+  const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
+  if (!is_paired_value && has_plain_rows<Real>(box, elements_per_word) &&
+      (is_close || rows_served < rows_that_repay_packing)) {
+    return placement::in_place;
+  }
+  const index_t head_bytes = (box.extents[2] + 1) * (call.head_dim_qk + call.head_dim_v + 2) *
+                             static_cast<index_t>(sizeof(Real)) / elements_per_word;
+  return rows_served > rows_per_piece && head_bytes <= packed_once_bytes ? placement::packed_once
+                                                                         : placement::packed_by_piece;
+}
+
+/// Words that one kv head takes where K, or V, or both are packed once.
+template <class Real>
+[[nodiscard]] index_t packed_words(kernel<Real> const& run, placement key, placement value) noexcept {
+  const index_t key_words = run.call.seq_len_kv * run.query_words();
+  const index_t value_words = ceil_div(run.call.seq_len_kv, run.verb.elements_per_word) * run.call.head_dim_v;
+  return (key == placement::packed_once ? key_words : 0) + (value == placement::packed_once ? value_words : 0);
+}
+
+/// Rows [begin, end) of K: to `to`.
+template <class Real>
+void pack_key_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
+  operand const& box = run.call.key;
+  run.verb.pack_rows(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3],
+                     to);
+}
+
+/// Rows [begin, end) of V: to `to`, which begins with a whole word.
+template <class Real>
+void pack_value_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
+  operand const& box = run.call.value;
+  run.verb.pack_value(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3],
+                      begin % run.verb.elements_per_word, end - begin, box.extents[3], to);
+}
+
+/// Rows of K, or words of keys of V, from one key on.
+template <class Real>
+struct key_rows {
+  Real const* first;
+  index_t stride;
+
+  [[nodiscard]] Real const* at(index_t row) const noexcept { return first + row * stride; }
+};
+
+/// Rows from `begin` to `end` of K. `packed` is the piece's own room, null where it does not pack.
+template <class Real>
+[[nodiscard]] key_rows<Real> rows_of_key(kernel<Real> const& run, Real* packed, index_t batch, index_t head,
+                                         index_t begin, index_t end) {
+  operand const& box = run.call.key;
+  if (run.key.first != nullptr) {
+    const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
+    return {run.key.first + place * run.key.head_words + begin * run.key.row_words, run.key.row_words};
+  }
+  if (packed == nullptr) {
+    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2] / run.verb.elements_per_word};
+  }
+  pack_key_rows(run, batch, head, begin, end, packed);
+  return {packed, run.query_words()};
+}
+
+/// Words of V, the first of which holds key `begin`.
+template <class Real>
+[[nodiscard]] key_rows<Real> rows_of_value(kernel<Real> const& run, Real* packed, index_t batch, index_t head,
+                                           index_t begin, index_t end) {
+  operand const& box = run.call.value;
+  if (run.value.first != nullptr) {
+    const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
+    const index_t word = begin / run.verb.elements_per_word;
+    return {run.value.first + place * run.value.head_words + word * run.value.row_words, run.value.row_words};
+  }
+  if (packed == nullptr) return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
+  pack_value_rows(run, batch, head, begin, end, packed);
+  return {packed, run.call.head_dim_v};
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

@@ -1,0 +1,49 @@
+// Memory that the next piece of work will read, asked for while this one computes.
+#pragma once
+
+#include "heed/base/index.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// Where a verb asks for memory ahead of its use: one line in each turn of its inner loop, where it costs nothing.
+struct line_stream {
+  char const* next;
+  index_t step;  // bytes from turn to turn; 0: nothing is wanted, and a line that is near anyway is asked for
+};
+
+/// Up to four stretches of memory, handed out to the verbs as they run.
+class read_ahead {
+ public:
+  /// `idle`: a place that is in the cache whenever a verb runs.
+  explicit read_ahead(void const* idle) noexcept : idle_(static_cast<char const*>(idle)) {}
+
+  void want(void const* begin, index_t bytes) noexcept {
+    stretches_[count_++] = {static_cast<char const*>(begin), bytes};
+  }
+
+  /// The lines for a verb of so many turns.
+  [[nodiscard]] line_stream take(index_t turns) noexcept {
+    if (done_ == count_ || turns <= 0) return {idle_, 0};
+    stretch& now = stretches_[done_];
+    const line_stream stream{now.begin, lesser(line_bytes, ceil_div(now.bytes, turns))};
+    now.begin += stream.step * turns;
+    now.bytes -= stream.step * turns;
+    if (now.bytes <= 0) ++done_;
+    return stream;
+  }
+
+ private:
+  static constexpr index_t line_bytes = 64;
+  struct stretch {
+    char const* begin;
+    index_t bytes;
+  };
+  stretch stretches_[4] = {};
+  int count_ = 0;
+  int done_ = 0;
+  char const* idle_;
+};
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail
