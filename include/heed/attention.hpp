@@ -109,13 +109,17 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
   raise(spoken.code(), text);
 }
 
-/// The verbs for operands of these types.
+/// The verbs for operands of these types. The bf16 dot product rounds probabilities to bfloat16, which a bfloat16
+/// output hides and a wider one would show; its scores are not scaled before the softmax, so that a huge scale would
+/// not fit.
 template <class Query, class Key, class Value>
 [[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
   constexpr bool is_bf16 = element_kind_of<element_of<Query>> == element_kind::bfloat16 &&
                            element_kind_of<element_of<Key>> == element_kind::bfloat16 &&
                            element_kind_of<element_of<Value>> == element_kind::bfloat16;
-  return verbs_of<accumulate_type<Query>, is_bf16>(call.options);
+  const bool hides_rounding = !call.out.given() || call.out.kind == element_kind::bfloat16;
+  const bool fits = !call.options.scale.has_value() || __builtin_fabs(*call.options.scale) < 1e37;
+  return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise);
 }
 
 template <class Real, class Rule>

@@ -9,26 +9,23 @@
 #endif
 #include "heed/cpu/isa.hpp"
 #include "heed/mask/combine.hpp"
-#include "heed/view/options.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// The verbs of a call. `Bf16`: query, key and value all hold bfloat16, so that the bf16 dot product may be used where
-/// it is fast. Such scores are not scaled before the softmax, so that a huge scale would not fit its exponents.
-template <class Real, bool Bf16>
-[[nodiscard]] verbs<Real> const& verbs_of(attention_options const& options) noexcept {
+/// The verbs of a call; those of the bf16 dot product where the call may use them and the processor is fast at it.
+template <class Real, bool MayUseBf16Dot>
+[[nodiscard]] verbs<Real> const& verbs_of(bool uses_bf16_dot) noexcept {
   const isa_level level = current_isa().level;
 #if defined(__x86_64__)
-  if constexpr (Bf16) {
-    const bool fits = !options.scale.has_value() || __builtin_fabs(*options.scale) < 1e37;
-    if (current_isa().fast_bf16_dot && !options.precise && fits) return v4_bf16::table<Real>;
+  if constexpr (MayUseBf16Dot) {
+    if (uses_bf16_dot && current_isa().fast_bf16_dot) return v4_bf16::table<Real>;
   }
   if (level == isa_level::v4) return v4::table<Real>;
   if (level == isa_level::v3) return v3::table<Real>;
 #endif
   (void)level;
-  (void)options;
+  (void)uses_bf16_dot;
   return v1::table<Real>;
 }
 

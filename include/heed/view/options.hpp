@@ -14,7 +14,8 @@ struct attention_options {
   std::optional<double> scale{};
   /// Where the query block sits on the key axis, for every positional rule.
   heed::anchor anchor = bottom_right;
-  /// Keep probabilities in the accumulate type even where a faster path may round them to bfloat16. No path does today.
+  /// Keep probabilities in the accumulate type. Otherwise they are rounded to bfloat16 where query, key, value and out
+  /// all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4).
   bool precise = false;
   /// 0: as many as the affinity mask allows and the work repays; 1: this thread only; n: at most n. Never changes a
   /// bit.
