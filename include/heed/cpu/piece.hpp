@@ -71,6 +71,7 @@ class piece {
     work.scores = from.template take<Real>(keys * lanes);
     work.spare = from.template take<Real>(longest * lanes);
     work.block_max = from.template take<Real>(lanes);
+    work.hidden_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
     work.ones = from.template take<Real>(lanes);
     if (cut.key == placement::packed_by_piece) {

@@ -24,13 +24,14 @@ struct query_tile {
 /// What the tiles of one piece of work share.
 template <class Real>
 struct workspace {
-  Real* scores;     // [block_keys, lanes]
-  Real* spare;      // as large as the largest tile: rows on their way in or out, scores before softmax
-  Real* block_max;  // [lanes]
-  Real* rescale;    // [lanes]
-  Real* ones;       // [lanes]
-  Real* key;        // [block_keys, words of head_dim_qk], if the piece packs K
-  Real* value;      // [words of block_keys, head_dim_v], if the piece packs V
+  Real* scores;      // [block_keys, lanes]
+  Real* spare;       // as large as the largest tile: rows on their way in or out, scores before softmax
+  Real* block_max;   // [lanes]
+  Real* hidden_max;  // [lanes], of scores that a rule has yet to look at: not used
+  Real* rescale;     // [lanes]
+  Real* ones;        // [lanes]
+  Real* key;         // [block_keys, words of head_dim_qk], if the piece packs K
+  Real* value;       // [words of block_keys, head_dim_v], if the piece packs V
   read_ahead* ahead;
 };
 
@@ -93,7 +94,25 @@ struct scored_block {
   index_t keys;  // from work.scores on
 };
 
-/// Scores of one block, under the rule where it hides a part.
+/// Scores of keys of one tile, and block_max = max(before, those that are visible).
+template <class Real>
+void score_keys(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
+                cover seen, key_rows<Real> key, Real* scores, Real const* before) {
+  const index_t keys = area.key_end - area.key_begin;
+  if (seen != cover::none) {
+    run.verb.scores[tile.vectors - 1](
+        tile.query, key.first, key.stride, keys, run.query_words(), scores, seen == cover::full ? before : tile.row_max,
+        seen == cover::full ? work.block_max : work.hidden_max, work.ahead->take(keys / 8 * run.query_words()));
+  }
+  if (seen == cover::partial) {
+    run.apply_rule(run.rule.rule, scores, tile.vectors, area, before, work.block_max);
+  } else if (seen == cover::none) {
+    for (index_t i = 0; i < keys * tile.vectors * run.verb.lanes; ++i) scores[i] = -infinity<Real>;
+  }
+}
+
+/// Scores of one block. Where a rule hides a part, it is asked about few keys at a time, and looks at scores only
+/// where it hides some of them.
 template <class Real>
 [[nodiscard]] scored_block<Real> score_block(kernel<Real> const& run, workspace<Real> const& work,
                                              query_tile<Real> const& tile, block const& area, cover seen,
@@ -104,10 +123,30 @@ template <class Real>
   const scored_block<Real> scored{work.scores + lead * lanes, run.whole_words(lead + keys)};
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   for (index_t lane = (lead + keys) * lanes; lane < scored.keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
-  run.verb.scores[tile.vectors - 1](tile.query, key.first, key.stride, keys, run.query_words(), scored.first,
-                                    tile.row_max, work.block_max, work.ahead->take(keys / 8 * run.query_words()));
-  if (seen == cover::partial) {
-    run.apply_rule(run.rule.rule, scored.first, tile.vectors, area, tile.row_max, work.block_max);
+  if (seen == cover::full) {
+    score_keys(run, work, tile, area, seen, key, scored.first, tile.row_max);
+    return scored;
+  }
+  for (index_t lane = 0; lane < lanes; ++lane) work.block_max[lane] = tile.row_max[lane];
+  block stretch = area;
+  cover cover_of_stretch = cover::none;
+  for (index_t begin = area.key_begin; begin <= area.key_end;) {
+    block next = area;
+    next.key_begin = begin;
+    next.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
+    const bool ends = next.key_begin == next.key_end;
+    const cover found = ends ? cover::none : run.rule.covers(run.rule.rule, next);
+    if (begin == area.key_begin) cover_of_stretch = found;
+    if (ends || found != cover_of_stretch) {
+      stretch.key_end = begin;
+      const index_t first = stretch.key_begin - area.key_begin;
+      score_keys(run, work, tile, stretch, cover_of_stretch, {key.at(first), key.stride}, scored.first + first * lanes,
+                 work.block_max);
+      stretch.key_begin = begin;
+      cover_of_stretch = found;
+    }
+    if (ends) break;
+    begin = next.key_end;
   }
   return scored;
 }

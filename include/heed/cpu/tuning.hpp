@@ -14,6 +14,9 @@ inline namespace HEED_ABI {
   return row <= 1024 ? 128 : row <= 2048 ? 64 : row <= 8192 ? 32 : 16;
 }
 
+/// Keys for which a rule that hides a part of a block is asked at a time.
+inline constexpr index_t keys_per_question = 16;
+
 /// Query rows of one piece of work: how often a block of K and V is used once it is in the cache.
 inline constexpr index_t rows_per_item = 384;
 
