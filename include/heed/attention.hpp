@@ -135,6 +135,7 @@ template <class Query, class Key, class Value, class Rule>
                                                                     char const* function) {
   const fp_environment environment;
   problem call = inputs_of(query, key, value, options);
+  call.environment = environment.outside();
   check_or_raise(call, rule, function);
   using Element = element_of<Query>;
   attention_result<Element> result;
@@ -167,10 +168,12 @@ inline namespace HEED_ABI {
 ///   type plus 4 eps of the largest visible |value|; narrow outputs are rounded once. A row that sees one key returns
 ///   its value exactly.
 /// Throws: heed::error before the first write (see errc), with the argument, its value, the rule and the fix;
-///   std::bad_alloc; what the system says when no thread can be had is not an error.
+///   std::bad_alloc; what the system says when no thread can be had is not an error. What a rule or options.executor
+///   throws comes back from the call, and then out is undefined.
 /// Cost: 2 B Hq Sq Skv (D + Dv) flops over the visible blocks; about a megabyte of scratch a thread for head dimensions
 ///   up to 512, kept by the thread; never a score matrix.
-/// Threads: as options.threads says; safe to call from any number of threads; the same bits for any number.
+/// Threads: as options.threads says, of options.executor where one is given; safe to call from any number of threads;
+///   the same bits for any number and any executor.
 /// Source: online softmax after Milakov and Gimelshein (2018), tiled as in FlashAttention (Dao et al., 2022).
 /// Example: examples/01_hello.cpp
 template <class Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
@@ -178,6 +181,7 @@ void attention(Query const& query, Key const& key, Value const& value, Out&& out
                attention_options const& options = {}) {
   const detail::fp_environment environment;
   detail::problem call = detail::inputs_of(query, key, value, options);
+  call.environment = environment.outside();
   detail::set_outputs(call, detail::outputs_of(std::forward<Out>(out)));
   detail::check_or_raise(call, rule, "heed::attention");
   detail::run_forward(call, rule, detail::verbs_for<Query, Key, Value>(call));

@@ -27,6 +27,7 @@ template <class Query, class Key, class Value, class Rule>
                                          Rule const& rule, attention_options const& options) {
   const fp_environment environment;
   problem call = inputs_of(query, key, value, options);
+  call.environment = environment.outside();
   if (out != nullptr) set_outputs(call, *out);
   check_or_raise(call, rule, "heed::explain");
   return explain<accumulate_type<Query>>(call, view_of(rule), verbs_for<Query, Key, Value>(call));
@@ -65,7 +66,8 @@ template <class Query, class Key, class Value>
 /// blocks of scores are skipped, computed whole, or looked at one by one, what is packed, threads, flops, bytes,
 /// scratch.
 ///
-/// A dry run: masks are asked about blocks, no tensor is read. Throws what attention would throw.
+/// A dry run: masks are asked about blocks and an executor how many threads it has, no tensor is read. Throws what
+/// attention would throw.
 template <class Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                                   attention_options const& options = {}) {

@@ -30,6 +30,7 @@ enum class errc : int {
   lengths_out_of_range,    ///< a length lies outside its buffer, or key_start lies behind key
   offsets_wrong_count,     ///< at_offset has not one number for each batch item
   negative_threads,        ///< options.threads is below zero
+  broken_executor,         ///< options.executor did not run its tasks once each, or did not wait for them
   output_overlaps_input,   ///< an output shares an element with an input
   output_overlaps_output,  ///< two outputs share an element
   output_overlaps_itself,  ///< two indices of one output name the same element

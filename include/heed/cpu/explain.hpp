@@ -82,6 +82,7 @@ template <class Real>
   const std::size_t scratch =
       piece<Real>::scratch_bytes(run, cut) * static_cast<std::size_t>(cut.threads) +
       static_cast<std::size_t>(cut.heads_per_wave * packed_words(run, cut.key, cut.value)) * sizeof(Real);
+  char const* const whose = call.options.executor.given() && cut.threads > 1 ? " (executor)" : "";
   char text[1024];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
@@ -92,7 +93,7 @@ template <class Real>
                 "key: %s\n"
                 "value: %s\n"
                 "bf16_dot: %s\n"
-                "threads: %d\n"
+                "threads: %d%s\n"
                 "splits: 1\n"
                 "flops: %.0f\n"
                 "bytes: %.0f\n"
@@ -102,7 +103,7 @@ template <class Real>
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), all.elements, how(call.key, cut.key).c_str(),
                 how(call.value, cut.value).c_str(), verb.elements_per_word > 1 ? "on" : "off", idle ? 0 : cut.threads,
-                flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
+                whose, flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
   return text;
 }
 

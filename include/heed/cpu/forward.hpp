@@ -2,7 +2,6 @@
 #pragma once
 
 #include "heed/base/fp_environment.hpp"
-#include "heed/base/thread_pool.hpp"
 #include "heed/cpu/piece.hpp"
 
 namespace heed::detail {
@@ -29,7 +28,7 @@ template <class Real>
 void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, index_t end) {
   problem const& call = run.call;
   const index_t pieces = ceil_div(call.seq_len_kv, keys_per_packing);
-  parallel_for((end - first) * pieces, cut.threads, [&](index_t item) {
+  parallel_for((end - first) * pieces, workers_of(call, cut.threads), [&](index_t item) {
     const fp_environment worker_environment;
     const index_t place = item / pieces;
     const index_t batch = (first + place) / call.num_kv_heads;
@@ -62,7 +61,7 @@ void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, 
   double flops = 0;
   const partition cut = partition_of(run, &flops);
   const auto attend = [&](index_t first, index_t end) {
-    parallel_for(end - first, cut.threads, [&](index_t item) {
+    parallel_for(end - first, workers_of(call, cut.threads), [&](index_t item) {
       const fp_environment worker_environment;
       piece<Real>(run, cut, first + item, first + item + cut.threads).attend();
     });

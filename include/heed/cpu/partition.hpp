@@ -1,7 +1,7 @@
 // How a call is cut into pieces of work.
 #pragma once
 
-#include "heed/base/thread_pool.hpp"
+#include "heed/base/workers.hpp"
 #include "heed/cpu/packing.hpp"
 
 namespace heed::detail {
@@ -13,6 +13,11 @@ inline namespace HEED_ABI {
   rule.narrow(rule.rule, batch, seq);
   seq.offset = call.options.anchor.offset(batch, seq.query_len, seq.key_end);
   return seq;
+}
+
+/// The threads that a call asks for, at most `threads` of them.
+[[nodiscard]] inline workers workers_of(problem const& call, int threads) noexcept {
+  return {call.options.executor, threads, call.environment};
 }
 
 /// How a call is cut: one item is some query heads of one key-value head times some query rows. Nothing here shows in a
@@ -77,7 +82,7 @@ template <class Real>
   partition cut;
   const double repaid = *flops / flops_per_thread;
   if (call.options.threads != 1 && repaid >= 2) {
-    const int wanted = call.options.threads == 0 ? available_processors() : call.options.threads;
+    const int wanted = call.options.threads == 0 ? workers_of(call, 0).available() : call.options.threads;
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
   const index_t full_tile = 3 * run.verb.lanes;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "heed/base/executor.hpp"
 #include "heed/view/sequence.hpp"
 
 namespace heed {
@@ -17,9 +18,12 @@ struct attention_options {
   /// Keep probabilities in the accumulate type. Otherwise they are rounded to bfloat16 where query, key, value and out
   /// all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4).
   bool precise = false;
-  /// 0: as many as the affinity mask allows and the work repays; 1: this thread only; n: at most n. Never changes a
-  /// bit.
+  /// 0: as many as the affinity mask (or the executor) allows and the work repays; 1: this thread only; n: at most n.
+  /// Never changes a bit.
   int threads = 0;
+  /// Whose threads: a reference to anything with a parallel-for (see executor_type); absent: the library's own pool.
+  /// It is given at most `threads` tasks at a time, and not asked where one thread does. Never changes a bit.
+  executor_ref executor{};
 };
 
 }  // namespace heed

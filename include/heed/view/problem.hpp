@@ -1,6 +1,7 @@
 // problem: all sizes and strides of a call, read and checked once, never derived again.
 #pragma once
 
+#include "heed/base/fp_environment.hpp"
 #include "heed/base/report.hpp"
 #include "heed/view/options.hpp"
 #include "heed/view/outputs.hpp"
@@ -13,6 +14,7 @@ struct problem {
   operand query, key, value;  // [B, Hq, Sq, D], [B, Hkv, Skv, D], [B, Hkv, Skv, Dv]
   operand out, lse, weights;  // [B, Hq, Sq, Dv], [B, Hq, Sq, 1], [B, Hq, Sq, Skv]; the last two may be absent
   attention_options options;
+  fp_state environment;  // the caller's, for the code of others that a call runs
   index_t batch_size = 0;
   index_t num_heads = 0;
   index_t num_kv_heads = 0;
