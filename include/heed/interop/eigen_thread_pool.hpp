@@ -15,10 +15,12 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "heed/base/executor.hpp"
 
 namespace heed {
+inline namespace HEED_ABI {
 
 /// Runs tasks on the threads of an Eigen::ThreadPool (any Eigen::ThreadPoolInterface; of a ThreadPoolDevice it is
 /// getPool()), which must live on.
@@ -38,7 +40,8 @@ class eigen_executor {
   void parallel_for(index_t count, Body const& body) const {
     // Shared, because tasks that find nothing left to do may begin when the call is long over.
     const auto shared = std::make_shared<progress<Body>>(count, body);
-    for (index_t helper = 1; helper < count; ++helper) pool_->Schedule([shared] { shared->work(); });
+    for (index_t helper = 1; helper < count && schedule(shared); ++helper) {
+    }
     shared->work();
     shared->wait();
   }
@@ -73,7 +76,23 @@ class eigen_executor {
     index_t done_ = 0;
   };
 
+  /// False where there is no memory for one more task: then those that there are do the work.
+  template <class Body>
+  [[nodiscard]] bool schedule(std::shared_ptr<progress<Body>> const& shared) const {
+#if HEED_EXCEPTIONS
+    try {
+      pool_->Schedule([shared] { shared->work(); });
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+#else
+    pool_->Schedule([shared] { shared->work(); });
+#endif
+    return true;
+  }
+
   Eigen::ThreadPoolInterface* pool_;
 };
 
+}  // namespace HEED_ABI
 }  // namespace heed

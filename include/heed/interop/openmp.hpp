@@ -10,6 +10,7 @@
 #include "heed/base/executor.hpp"
 
 namespace heed {
+inline namespace HEED_ABI {
 
 /// Runs tasks on the OpenMP team that a parallel region of the calling thread gets.
 ///
@@ -27,4 +28,5 @@ struct openmp_executor {
   }
 };
 
+}  // namespace HEED_ABI
 }  // namespace heed

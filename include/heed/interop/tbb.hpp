@@ -12,6 +12,7 @@
 #include "heed/base/executor.hpp"
 
 namespace heed {
+inline namespace HEED_ABI {
 
 /// Runs tasks in an arena of oneTBB: the one that the calling thread is in, or one that is given (and must live on).
 ///
@@ -48,4 +49,5 @@ class tbb_executor {
   oneapi::tbb::task_arena* arena_ = nullptr;
 };
 
+}  // namespace HEED_ABI
 }  // namespace heed
