@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -13,6 +14,14 @@
 #include "support/cases.hpp"
 
 namespace heed::test {
+
+/// Returns once `count` threads have called it on the same counter: whether they were there at the same time.
+inline bool meet(std::atomic<int>& arrived, int count) {
+  ++arrived;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (arrived < count && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return arrived >= count;
+}
 
 /// One after the other, on the caller's thread.
 struct serial_executor {

@@ -39,8 +39,8 @@ struct silent {
 
 struct constant {
   template <class Body>
-  void parallel_for(int count, Body body) const {
-    for (int i = 0; i < count; ++i) body(i);
+  void parallel_for(index_t count, Body body) const {
+    for (index_t i = 0; i < count; ++i) body(i);
   }
 };
 

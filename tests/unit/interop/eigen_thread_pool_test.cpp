@@ -4,9 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <mutex>
-#include <set>
 #include <thread>
 
 #include "support/executors.hpp"
@@ -27,15 +24,15 @@ TEST(EigenThreadPool, IsAnExecutor) {
 
 TEST(EigenThreadPool, UsesItsThreadsAndTheCallers) {
   Eigen::ThreadPool pool(2);
-  std::mutex mutex;
-  std::set<std::thread::id> seen;
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> arrived{0}, met{0}, met_here{0};
   eigen_executor(pool).parallel_for(3, [&](index_t) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const std::lock_guard<std::mutex> lock(mutex);
-    seen.insert(std::this_thread::get_id());
+    if (!meet(arrived, 3)) return;
+    ++met;
+    met_here += std::this_thread::get_id() == caller ? 1 : 0;
   });
-  EXPECT_EQ(seen.size(), 3u) << "three tasks of 50 ms: two threads and the caller";
-  EXPECT_TRUE(seen.contains(std::this_thread::get_id()));
+  EXPECT_EQ(met, 3) << "three tasks at the same time: on two threads and the caller's";
+  EXPECT_EQ(met_here, 1);
 }
 
 // Every thread of the pool is inside a call, so that nobody is left to take what the calls schedule.

@@ -5,6 +5,7 @@
 #include <oneapi/tbb/global_control.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "support/executors.hpp"
 
@@ -28,6 +29,13 @@ TEST_F(Tbb, IsAnExecutor) {
     EXPECT_EQ(apart.concurrency(), slots);
     executor_battery(apart).run();
   }
+}
+
+TEST_F(Tbb, UsesTheSlotsOfItsArena) {
+  tbb::task_arena arena(3);
+  std::atomic<int> arrived{0}, met{0};
+  tbb_executor(arena).parallel_for(3, [&](index_t) { met += meet(arrived, 3) ? 1 : 0; });
+  EXPECT_EQ(met, 3) << "three tasks on three threads at the same time";
 }
 
 TEST_F(Tbb, CallsInsideParallelLoops) {
@@ -57,8 +65,8 @@ TEST_F(Tbb, AWaitingCallerTakesNoForeignTask) {
           if (depth > deepest) deepest = depth;
           tbb_executor{}.parallel_for(4, [](index_t index) {
             // The later ones last longer: whoever does the first is soon waiting for the others.
-            const auto end = tbb::tick_count::now() + tbb::tick_count::interval_t(2e-4 * static_cast<double>(index));
-            while ((tbb::tick_count::now() - end).seconds() < 0) {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200 * index);
+            while (std::chrono::steady_clock::now() < end) {
             }
           });
           --depth;
