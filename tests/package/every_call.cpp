@@ -87,13 +87,15 @@ void forms() {
   heed::attention(x.q, x.k, x.v, x.o, heed::causal{});
   expect(same(x.o, heed::attention(x.q, x.k, x.v, heed::causal{})), "a rule");
   heed::attention(x.q, x.k, x.v, x.o, heed::causal{}, {.anchor = heed::top_left, .precise = true, .threads = 1});
+  expect(same(x.o, heed::attention(x.q, x.k, x.v, heed::causal{}, {.anchor = heed::at_offset(0)})), "anchors");
   struct {
     void parallel_for(heed::index_t count, heed::parallel_body body) {
       for (heed::index_t i = 0; i < count; ++i) body(i);
     }
   } executor;
-  heed::attention(x.q, x.k, x.v, x.o, heed::causal{}, {.threads = 2, .executor = executor});
-  expect(same(x.o, heed::attention(x.q, x.k, x.v, heed::causal{}, {.anchor = heed::at_offset(0)})), "anchors");
+  expect(same(x.o, heed::attention(x.q, x.k, x.v, heed::causal{},
+                                   {.anchor = heed::top_left, .threads = 2, .executor = executor})),
+         "an executor");
   const std::vector<heed::index_t> offsets{2, 2};
   heed::attention(x.q, x.k, x.v, x.o, heed::causal{}, {.anchor = heed::at_offset(offsets)});
   expect(same(x.o, heed::attention(x.q, x.k, x.v, heed::causal{}, {.anchor = heed::bottom_right})),
