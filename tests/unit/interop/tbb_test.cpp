@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "support/executors.hpp"
 
@@ -54,26 +55,24 @@ TEST_F(Tbb, CallsInsideParallelLoops) {
 
 // A thread that waits for its call must not begin another task of the program, which may want what it holds.
 TEST_F(Tbb, AWaitingCallerTakesNoForeignTask) {
-  static thread_local int depth = 0;
-  std::atomic<int> deepest{0};
-  tbb::task_arena arena(4);
-  arena.execute([&] {
-    tbb::parallel_for(
-        0, 400,
-        [&](int) {
-          ++depth;
-          if (depth > deepest) deepest = depth;
-          tbb_executor{}.parallel_for(4, [](index_t index) {
-            // The later ones last longer: whoever does the first is soon waiting for the others.
-            const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200 * index);
-            while (std::chrono::steady_clock::now() < end) {
-            }
-          });
-          --depth;
-        },
-        tbb::simple_partitioner{});
+  tbb::task_arena arena(2);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> arrived{0};
+  std::atomic<bool> foreign_ran{false}, foreign_ran_here{false};
+  tbb_executor(arena).parallel_for(2, [&](index_t) {
+    if (!meet(arrived, 2)) foreign_ran = true;
+    if (foreign_ran || std::this_thread::get_id() == caller) return;  // and waits for the other one
+    arena.enqueue([&] {
+      foreign_ran_here = std::this_thread::get_id() == caller;
+      foreign_ran = true;
+    });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (!foreign_ran && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   });
-  EXPECT_EQ(deepest, 1);
+  ASSERT_EQ(arrived, 2);
+  const bool ran_during_the_call = foreign_ran;
+  while (!foreign_ran) std::this_thread::yield();
+  EXPECT_FALSE(ran_during_the_call && foreign_ran_here);
 }
 
 TEST_F(Tbb, ACancelledGroupAroundTheCallDoesNotTearIt) {
