@@ -1,9 +1,16 @@
-// explain is a dry run of every call that attention takes, also of those with nothing to do.
+// explain is a dry run of every call that attention takes, also of those with nothing to do; what it says of blocks,
+// elements and flops is what a mask is asked when attention runs.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "heed/heed.hpp"
+#include "support/cases.hpp"
 
 namespace {
 
@@ -19,6 +26,100 @@ TEST(Explain, TakesEmptyCalls) {
     EXPECT_NE(text.find("flops: 0\n"), std::string::npos) << axis << "\n" << text;
     EXPECT_NE(text.find("blocks: skipped 0, full 0, partial 0\n"), std::string::npos) << axis << "\n" << text;
   }
+}
+
+using numbers = std::vector<index_t>;
+
+/// What a mask was asked, each question once however often it was asked.
+struct questions {
+  std::map<std::array<index_t, 6>, heed::cover> blocks;  // batch, head, rows and keys
+  std::set<std::array<index_t, 4>> elements;             // batch, head, row, key
+
+  [[nodiscard]] index_t answered(heed::cover seen) const {
+    index_t count = 0;
+    for (auto const& [area, cover] : blocks) count += cover == seen ? 1 : 0;
+    return count;
+  }
+  [[nodiscard]] index_t scores() const {
+    index_t sum = 0;
+    for (auto const& [area, cover] : blocks) {
+      sum += cover == heed::cover::none ? 0 : (area[3] - area[2]) * (area[5] - area[4]);
+    }
+    return sum;
+  }
+};
+
+/// Another mask, with a note of every question.
+template <class Mask>
+struct noted {
+  Mask mask;
+  questions* notes;
+
+  [[nodiscard]] heed::cover covers(heed::block const& area) const {
+    const heed::cover seen = mask.covers(area);
+    notes->blocks[{area.batch, area.head, area.query_begin, area.query_end, area.key_begin, area.key_end}] = seen;
+    return seen;
+  }
+  [[nodiscard]] bool allows(heed::position const& at) const {
+    notes->elements.insert({at.batch, at.head, at.query, at.key});
+    return mask.allows(at);
+  }
+  [[nodiscard]] heed::key_range visible_keys(heed::block const& area) const {
+    return heed::detail::visible_keys(mask, area);
+  }
+  void narrow(index_t batch, heed::sequence& seq) const { heed::detail::narrow(mask, batch, seq); }
+};
+
+/// The numbers of a line of explain's.
+numbers line(std::string const& text, char const* format) {
+  std::string name(format, std::string(format).find(':') + 1);
+  const auto begin = text.find("\n" + name);
+  long long one = -1, two = -1, three = -1;
+  if (begin == std::string::npos) return {};
+  const int found = std::sscanf(text.c_str() + begin + 1, format, &one, &two, &three);
+  const long long all[] = {one, two, three};
+  return {all, all + (found > 0 ? found : 0)};
+}
+
+template <class Mask>
+void expect_that_explain_is_right(heed::axes<4> queries, index_t kv_heads, index_t keys, Mask const& mask,
+                                  heed::attention_options options = {}) {
+  options.threads = 1;  // the notes are for one thread
+  const auto q = heed::test::pattern<float>(31, 1, queries);
+  const auto k = heed::test::pattern<float>(5, 20, {queries[0], kv_heads, keys, queries[3]});
+  const auto v = heed::test::pattern<float>(7, 30, {queries[0], kv_heads, keys, 24});
+  heed::tensor<float, 4> out({queries[0], queries[1], queries[2], 24});
+  questions told, asked;
+  const std::string text = heed::explain(q, k, v, out, noted<Mask>{mask, &told}, options);
+  EXPECT_TRUE(told.elements.empty()) << "a dry run asks about blocks only";
+  heed::attention(q, k, v, out, noted<Mask>{mask, &asked}, options);
+  const numbers blocks = line(text, "blocks: skipped %lld, full %lld, partial %lld");
+  ASSERT_EQ(blocks.size(), 3u) << text;
+  EXPECT_GE(blocks[0], asked.answered(heed::cover::none)) << text;
+  EXPECT_EQ(blocks[1], asked.answered(heed::cover::full)) << text;
+  EXPECT_EQ(blocks[2], asked.answered(heed::cover::partial)) << text;
+  EXPECT_EQ(line(text, "elements evaluated: %lld"), numbers{static_cast<index_t>(asked.elements.size())}) << text;
+  EXPECT_EQ(line(text, "flops: %lld"), numbers{asked.scores() * 2 * (queries[3] + 24)}) << text;
+}
+
+TEST(Explain, CountsWhatRuns) {
+  using namespace heed;
+  const std::vector<index_t> query_lengths = {200, 1}, key_lengths = {300, 77};
+  const lengths both{.query = query_lengths, .key = key_lengths};
+  tensor<bool, 2> keep({200, 300});
+  for (index_t i = 0; i < 200; ++i) {
+    for (index_t j = 0; j < 300; ++j) keep(i, j) = j / 100 == 0 || (j / 100 == 1 && (i * j) % 7 == 0);
+  }
+  expect_that_explain_is_right({2, 4, 200, 16}, 2, 300, no_mask{});
+  expect_that_explain_is_right({2, 4, 200, 16}, 2, 300, causal{});
+  expect_that_explain_is_right({1, 1, 700, 16}, 1, 700, causal{});
+  expect_that_explain_is_right({1, 2, 300, 16}, 1, 500, causal{}, {.anchor = top_left});
+  expect_that_explain_is_right({1, 2, 300, 16}, 1, 200, causal{}, {.anchor = at_offset(-150)});
+  expect_that_explain_is_right({2, 4, 200, 16}, 4, 300, both);
+  expect_that_explain_is_right({2, 4, 200, 16}, 2, 300, causal{} & both);
+  expect_that_explain_is_right({2, 2, 200, 16}, 1, 300, keep_mask(keep));
+  expect_that_explain_is_right({2, 2, 200, 16}, 1, 300, causal{} & keep_mask(keep));
+  for (index_t rows : {1, 7, 16, 48, 49}) expect_that_explain_is_right({1, 3, rows, 16}, 3, 130, causal{});
 }
 
 }  // namespace

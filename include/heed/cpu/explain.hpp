@@ -18,7 +18,8 @@ struct block_counts {
 
 /// Blocks are `block_keys` keys of one tile of query rows.
 template <class Real>
-[[nodiscard]] block_counts count_blocks(kernel<Real> const& run, sequence const& seq, index_t batch) {
+[[nodiscard]] block_counts count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq,
+                                        index_t batch) {
   problem const& call = run.call;
   block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
@@ -26,8 +27,10 @@ template <class Real>
       query_tile<Real> tile{};
       tile.head = head;
       tile.query_begin = row;
-      tile.vectors = vectors_for(seq.query_len - row, run.verb.lanes);
-      tile.rows = lesser(seq.query_len - row, tile.vectors * run.verb.lanes);
+      // A tile ends where its piece of work does.
+      const index_t rows_left = lesser(seq.query_len - row, cut.rows_per_item - row % cut.rows_per_item);
+      tile.vectors = vectors_for(rows_left, run.verb.lanes);
+      tile.rows = lesser(rows_left, tile.vectors * run.verb.lanes);
       row += tile.rows;
       const block area{batch,         head,        tile.query_begin, tile.query_begin + tile.rows,
                        seq.key_begin, seq.key_end, seq.offset};
@@ -55,7 +58,7 @@ template <class Real>
   const partition cut = partition_of(run, &estimate);
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    const block_counts one = count_blocks(run, sequence_of(call, rule, batch), batch);
+    const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch);
     all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
            all.scores + one.scores};
   }
