@@ -12,8 +12,9 @@ struct block_counts {
   index_t skipped = 0;
   index_t full = 0;
   index_t partial = 0;
-  double elements = 0;  // scores in the blocks that a rule looks at one by one
-  double scores = 0;    // scores computed
+  double elements = 0;  // scores that a rule looks at one by one
+  double scores = 0;    // products with a key
+  double products = 0;  // products with a value
 };
 
 /// Blocks are `block_keys` keys of one tile of query rows.
@@ -38,13 +39,22 @@ template <class Real>
       for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
         const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
         const cover seen = part.key_begin < part.key_end ? run.rule.covers(run.rule.rule, part) : cover::none;
-        const double size =
-            static_cast<double>(tile.rows) * static_cast<double>(greater(part.key_end - part.key_begin, 0));
+        const auto size = [&](block const& some) {
+          return static_cast<double>(tile.rows) * static_cast<double>(some.key_end - some.key_begin);
+        };
         counts.skipped += seen == cover::none;
         counts.full += seen == cover::full;
         counts.partial += seen == cover::partial;
-        counts.elements += seen == cover::partial ? size : 0;
-        counts.scores += seen == cover::none ? 0 : size;
+        if (seen == cover::none) continue;
+        counts.products += size(part);
+        if (seen == cover::full) {
+          counts.scores += size(part);
+          continue;
+        }
+        visit_stretches(run.rule, part, [&](block const& stretch, cover stretch_seen) {
+          counts.elements += stretch_seen == cover::partial ? size(stretch) : 0;
+          counts.scores += stretch_seen == cover::none ? 0 : size(stretch);
+        });
       }
     }
   }
@@ -59,12 +69,12 @@ template <class Real>
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch);
-    all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
-           all.scores + one.scores};
+    all = {all.skipped + one.skipped,   all.full + one.full,     all.partial + one.partial,
+           all.elements + one.elements, all.scores + one.scores, all.products + one.products};
   }
   const double passes = call.weights.given() ? 1.0 : 0.0;
-  const double flops = all.scores * 2.0 *
-                       (static_cast<double>(call.head_dim_qk) * (1.0 + passes) + static_cast<double>(call.head_dim_v));
+  const double flops = 2.0 * (all.scores * static_cast<double>(call.head_dim_qk) * (1.0 + passes) +
+                              all.products * static_cast<double>(call.head_dim_v));
   double bytes = 0;
   for (operand const* box : {&call.query, &call.key, &call.value, &call.out, &call.lse, &call.weights}) {
     if (!box->given()) continue;

@@ -94,6 +94,27 @@ struct scored_block {
   index_t keys;  // from work.scores on
 };
 
+/// Calls `visit(stretch, cover)` for the stretches of keys of a partly visible block that are alike.
+template <class Visit>
+void visit_stretches(rule_view const& rule, block const& area, Visit const& visit) {
+  block stretch = area;
+  stretch.key_end = area.key_begin;
+  cover alike = cover::none;
+  for (index_t begin = area.key_begin; begin < area.key_end;) {
+    block next = area;
+    next.key_begin = begin;
+    next.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
+    const cover found = rule.covers(rule.rule, next);
+    if (found != alike && stretch.key_begin < stretch.key_end) {
+      visit(stretch, alike);
+      stretch.key_begin = begin;
+    }
+    alike = found;
+    stretch.key_end = begin = next.key_end;
+  }
+  visit(stretch, alike);
+}
+
 /// Scores of keys of one tile, and block_max = max(before, those that are visible).
 template <class Real>
 void score_keys(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
@@ -128,26 +149,11 @@ template <class Real>
     return scored;
   }
   for (index_t lane = 0; lane < lanes; ++lane) work.block_max[lane] = tile.row_max[lane];
-  block stretch = area;
-  cover cover_of_stretch = cover::none;
-  for (index_t begin = area.key_begin; begin <= area.key_end;) {
-    block next = area;
-    next.key_begin = begin;
-    next.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
-    const bool ends = next.key_begin == next.key_end;
-    const cover found = ends ? cover::none : run.rule.covers(run.rule.rule, next);
-    if (begin == area.key_begin) cover_of_stretch = found;
-    if (ends || found != cover_of_stretch) {
-      stretch.key_end = begin;
-      const index_t first = stretch.key_begin - area.key_begin;
-      score_keys(run, work, tile, stretch, cover_of_stretch, {key.at(first), key.stride}, scored.first + first * lanes,
-                 work.block_max);
-      stretch.key_begin = begin;
-      cover_of_stretch = found;
-    }
-    if (ends) break;
-    begin = next.key_end;
-  }
+  visit_stretches(run.rule, area, [&](block const& stretch, cover part) {
+    const index_t first = stretch.key_begin - area.key_begin;
+    score_keys(run, work, tile, stretch, part, {key.at(first), key.stride}, scored.first + first * lanes,
+               work.block_max);
+  });
   return scored;
 }
 

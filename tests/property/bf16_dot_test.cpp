@@ -1,0 +1,144 @@
+// bfloat16 throughout: where the processor's bf16 dot product is fast it runs, in pairs of keys and head dimensions;
+// elsewhere the same calls are widened. What the contract says holds either way.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "heed/heed.hpp"
+#include "heed/reference/forward.hpp"
+#include "support/bits.hpp"
+#include "support/random.hpp"
+
+namespace {
+
+using heed::bfloat16;
+using heed::index_t;
+using heed::tensor;
+using heed::test::random_tensor;
+using heed::test::same_bits;
+
+template <class Query, class Key, class Value, class Out>
+bool uses_dot(Query const& query, Key const& key, Value const& value, Out& out,
+              heed::attention_options const& options) {
+  return heed::explain(query, key, value, out, options).find("bf16_dot: on\n") != std::string::npos;
+}
+
+TEST(Bf16Dot, RunsWhereItIsFastAndItsRoundingIsHidden) {
+  const auto narrow = random_tensor<bfloat16>({1, 2, 40, 16}, 1);
+  const auto half = random_tensor<heed::half>({1, 2, 40, 16}, 1);
+  const auto wide = random_tensor<float>({1, 2, 40, 16}, 1);
+  tensor<bfloat16, 4> out({1, 2, 40, 16});
+  tensor<float, 4> wide_out({1, 2, 40, 16});
+  EXPECT_EQ(uses_dot(narrow, narrow, narrow, out, {}), heed::detail::current_isa().fast_bf16_dot);
+  EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.precise = true}));
+  EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.scale = 1e38})) << "would not fit the exponent";
+  EXPECT_FALSE(uses_dot(narrow, narrow, narrow, wide_out, {})) << "a float output would show the rounding";
+  EXPECT_FALSE(uses_dot(narrow, narrow, half, out, {}));
+  EXPECT_FALSE(uses_dot(narrow, wide, narrow, out, {}));
+  EXPECT_FALSE(uses_dot(half, narrow, narrow, out, {}));
+}
+
+/// Odd numbers of keys, dimensions and first keys: every pair that has only one half.
+TEST(Bf16Dot, OddEndsAreNeitherReadNorCounted) {
+  for (index_t keys : {1, 2, 3, 7, 8, 9, 127, 128, 129, 257, 600}) {
+    for (index_t dim : {1, 2, 3, 15, 16, 33}) {
+      const index_t rows = keys > 500 ? 450 : 5;  // many rows: K and V are packed once
+      const auto query = random_tensor<bfloat16>({2, 2, rows, dim}, 11);
+      const auto key = random_tensor<bfloat16>({2, 1, keys + 6, dim}, 12);
+      const auto value = random_tensor<bfloat16>({2, 1, keys + 6, dim + 2}, 13);
+      const std::vector<index_t> begins = {3, 2}, ends = {keys + 3, keys + 2};
+      const heed::lengths inside{.key = ends, .key_start = begins};
+      const auto clean = heed::attention(query, key, value, inside);
+      auto dirty_key = key;
+      auto dirty_value = value;
+      for (index_t batch = 0; batch < 2; ++batch) {
+        for (index_t row = 0; row < keys + 6; ++row) {
+          if (row >= begins[static_cast<std::size_t>(batch)] && row < ends[static_cast<std::size_t>(batch)]) continue;
+          for (index_t d = 0; d < dim; ++d) dirty_key(batch, 0, row, d) = bfloat16::from_bits(0x7fff);
+          for (index_t d = 0; d < dim + 2; ++d) dirty_value(batch, 0, row, d) = bfloat16::from_bits(0xff80);
+        }
+      }
+      EXPECT_TRUE(same_bits(clean, heed::attention(query, dirty_key, dirty_value, inside))) << keys << " x " << dim;
+      const auto exact = heed::reference::solve(query, key, value, inside).out;
+      for (index_t i = 0; i < clean.size(); ++i) {
+        ASSERT_NEAR(static_cast<double>(clean.data()[i]), exact.data()[i], 0.016)
+            << keys << " x " << dim << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(Bf16Dot, HiddenNanChangesNothingAndVisibleNanStaysInItsRows) {
+  const index_t rows = 70, keys = 300, dim = 20;
+  const auto query = random_tensor<bfloat16>({1, 1, rows, dim}, 21);
+  const auto key = random_tensor<bfloat16>({1, 1, keys, dim}, 22);
+  auto value = random_tensor<bfloat16>({1, 1, keys, dim}, 23);
+  const heed::causal rule;  // row i sees keys up to i + 230
+  const auto clean = heed::attention(query, key, value, rule);
+  for (index_t bad : {270, 271}) {  // both halves of a pair
+    auto poisoned = value;
+    poisoned(0, 0, bad, 3) = bfloat16(std::numeric_limits<float>::quiet_NaN());
+    poisoned(0, 0, bad, 4) = bfloat16(std::numeric_limits<float>::infinity());
+    const auto found = heed::attention(query, key, poisoned, rule);
+    for (index_t row = 0; row < rows; ++row) {
+      const bool sees = bad <= row + keys - rows;
+      for (index_t d = 0; d < dim; ++d) {
+        const float before = clean(0, 0, row, d), after = found(0, 0, row, d);
+        if (sees && d == 3) {
+          ASSERT_TRUE(std::isnan(after)) << row;
+        } else if (sees && d == 4) {
+          ASSERT_EQ(after, std::numeric_limits<float>::infinity()) << row;
+        } else {
+          ASSERT_EQ(before, after) << row << ", " << d;
+        }
+      }
+    }
+  }
+}
+
+TEST(Bf16Dot, ScalesOfEverySignMeanWhatTheySay) {
+  const auto query = random_tensor<bfloat16>({1, 2, 60, 31}, 31);
+  const auto key = random_tensor<bfloat16>({1, 2, 150, 31}, 32), value = random_tensor<bfloat16>({1, 2, 150, 31}, 33);
+  for (double scale : {0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1e-30, 7.0, -20.0}) {
+    const heed::attention_options options{.scale = scale};
+    tensor<bfloat16, 4> out({1, 2, 60, 31});
+    tensor<float, 3> lse({1, 2, 60});
+    heed::attention(query, key, value, heed::into(out).lse(lse), heed::causal{}, options);
+    const auto exact = heed::reference::solve(query, key, value, heed::causal{}, options);
+    for (index_t i = 0; i < out.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(out.data()[i]), exact.out.data()[i], 0.016) << scale << " at " << i;
+    }
+    for (index_t i = 0; i < lse.size(); ++i) {
+      const double right = static_cast<double>(exact.lse.data()[i]);
+      ASSERT_NEAR(static_cast<double>(lse.data()[i]), right, 3e-6 * (1 + std::fabs(right))) << scale << " at " << i;
+    }
+  }
+}
+
+TEST(Bf16Dot, OneKeyComesBackExactlyAndHugeMeansAreFinite) {
+  auto value = random_tensor<bfloat16>({1, 1, 9, 40}, 41);
+  const auto query = random_tensor<bfloat16>({1, 1, 9, 40}, 42);
+  const auto first = heed::attention(query, query, value, heed::causal{}, {.anchor = heed::top_left});
+  for (index_t d = 0; d < 40; ++d) EXPECT_EQ(first(0, 0, 0, d).bits, value(0, 0, 0, d).bits);
+  const bfloat16 huge = bfloat16::from_bits(0x7f7f);  // the largest finite one
+  for (index_t i = 0; i < value.size(); ++i) value.data()[i] = huge;
+  const auto mean = heed::attention(query, query, value);
+  for (index_t i = 0; i < mean.size(); ++i) EXPECT_EQ(mean.data()[i].bits, huge.bits);
+}
+
+/// lse and weights are those of the probabilities before they are rounded.
+TEST(Bf16Dot, WeightsAreNotRounded) {
+  const auto query = random_tensor<bfloat16>({1, 1, 33, 16}, 51), key = random_tensor<bfloat16>({1, 1, 301, 16}, 52);
+  tensor<bfloat16, 4> out({1, 1, 33, 16});
+  tensor<float, 4> weights({1, 1, 33, 301});
+  heed::attention(query, key, key, heed::into(out).weights(weights), heed::causal{});
+  const auto exact = heed::reference::solve(query, key, key, heed::causal{}).weights;
+  for (index_t i = 0; i < weights.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(weights.data()[i]), static_cast<double>(exact.data()[i]), 1e-6) << i;
+  }
+}
+
+}  // namespace
