@@ -16,14 +16,6 @@ namespace {
 using namespace heed;
 using namespace heed::test;
 
-template <class T>
-tensor<T, 4> random_tensor(axes<4> extents, std::uint64_t seed, double size = 1) {
-  random_source random(seed);
-  tensor<T, 4> filled(extents);
-  for (index_t i = 0; i < filled.size(); ++i) filled.data()[i] = static_cast<T>(size * random.normal());
-  return filled;
-}
-
 /// Part of a tensor: heads [first, first + count) of batch item b, and its first rows.
 template <class T>
 tensor_view<T const, 4> part(tensor<T, 4> const& x, index_t b, index_t first, index_t count, index_t row,

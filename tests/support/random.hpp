@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "heed/base/index.hpp"
+#include "heed/view/tensor.hpp"
 
 namespace heed::test {
 
@@ -38,5 +38,14 @@ class random_source {
  private:
   std::uint64_t state_;
 };
+
+/// Numbers from N(0, size^2), rounded to T.
+template <class T>
+tensor<T, 4> random_tensor(axes<4> extents, std::uint64_t seed, double size = 1) {
+  random_source random(seed);
+  tensor<T, 4> filled(extents);
+  for (index_t i = 0; i < filled.size(); ++i) filled.data()[i] = static_cast<T>(size * random.normal());
+  return filled;
+}
 
 }  // namespace heed::test
