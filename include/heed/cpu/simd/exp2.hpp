@@ -48,6 +48,19 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
   to = sum;
 }
 
+#if defined(__x86_64__) && defined(__clang__)
+// Clang wants an instruction in a function that has its instruction set; its doors have it too, and inline these.
+typedef float exp2_lanes __attribute__((vector_size(64), may_alias));
+HEED_LEAF_V4 void fraction_of(void* to, void const* from) noexcept {
+  *static_cast<exp2_lanes*>(to) =
+      __builtin_ia32_reduceps512_mask(*static_cast<exp2_lanes const*>(from), 9, exp2_lanes{}, -1, 4);
+}
+HEED_LEAF_V4 void times_power_of_2(void* to, void const* factor, void const* exponent) noexcept {
+  *static_cast<exp2_lanes*>(to) = __builtin_ia32_scalefps512_mask(
+      *static_cast<exp2_lanes const*>(factor), *static_cast<exp2_lanes const*>(exponent), exp2_lanes{}, -1, 4);
+}
+#endif
+
 /// 2^x for x <= 0 or NaN: within 1.5 ulp (3 where it becomes a pair of bfloat16); exactly 1 at 0; exactly 0 at -inf and
 /// below the normal range; NaN for NaN. Needs round to nearest.
 template <class Simd>
@@ -55,14 +68,20 @@ HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& expo
   using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
   using integers = typename Simd::integers;
-#if defined(__x86_64__) && !defined(__clang__)
+#if defined(__x86_64__)
   if constexpr (Simd::bytes == 64 && sizeof(Real) == 4) {
     // One instruction for the fraction, one for the power; both take -inf and NaN as they should.
-    vector fraction, power;
-    asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
     using polynomial = std::conditional_t<Simd::elements_per_word == 1, exp2_floor_polynomial, exp2_short_polynomial>;
+    vector fraction, power;
+#if defined(__clang__)
+    fraction_of(&fraction, &exponent);
+    horner<polynomial>(power, fraction);
+    times_power_of_2(&to, &power, &exponent);
+#else
+    asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
     horner<polynomial>(power, fraction);
     asm("vscalefps %2, %1, %0" : "=v"(to) : "v"(power), "v"(exponent));
+#endif
     return;
   }
 #endif
