@@ -1,8 +1,10 @@
-// Everything a bench needs: the peak and the sampler, shapes and operands, the table.
+// Everything a bench needs: shapes and calls, yardsticks and the sampler, cells and the table.
 #pragma once
 
+#include "bench/call.hpp"
+#include "bench/cells.hpp"
 #include "bench/machine.hpp"
-#include "bench/operands.hpp"
+#include "bench/memory.hpp"
 #include "bench/peak.hpp"
 #include "bench/report.hpp"
 #include "bench/sample.hpp"

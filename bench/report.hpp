@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/call.hpp"
 #include "bench/machine.hpp"
 #include "bench/sample.hpp"
-#include "heed/heed.hpp"
 
 namespace bench {
 
@@ -24,13 +24,16 @@ struct column {
   char const* format;
 };
 
-/// The columns of every bench that compares with the FMA peak; see `count`.
-inline std::vector<column> peak_columns() {
-  return {{"share", "share", 1, "%.3f"},      {"low", "10 %", 1, "%.3f"},
-          {"high", "90 %", 1, "%.3f"},        {"counted", "counted", 1, "%.0f"},
-          {"tried", "of", 1, "%.0f"},         {"ms", "ms", 1, "%.3f"},
-          {"flops", "GFLOP/s", 1e-9, "%.1f"}, {"peak", "peak", 1e-9, "%.1f"},
-          {"error", "max error", 1, "%.1e"},  {"scratch", "scratch KiB", 1.0 / 1024, "%.0f"}};
+/// The columns of every bench that compares with the FMA peak, see `count`; and what one of them shows besides, first.
+inline std::vector<column> peak_columns(std::vector<column> columns = {}) {
+  for (column const& one :
+       {column{"share", "share", 1, "%.3f"}, column{"low", "10 %", 1, "%.3f"}, column{"high", "90 %", 1, "%.3f"},
+        column{"counted", "counted", 1, "%.0f"}, column{"tried", "of", 1, "%.0f"}, column{"ms", "ms", 1, "%.4g"},
+        column{"flops", "GFLOP/s", 1e-9, "%.1f"}, column{"peak", "peak", 1e-9, "%.1f"},
+        column{"error", "max error", 1, "%.1e"}, column{"scratch", "scratch KiB", 1.0 / 1024, "%.0f"}}) {
+    columns.push_back(one);
+  }
+  return columns;
 }
 
 /// Hands a measurement to Google Benchmark.
@@ -44,6 +47,16 @@ inline void count(benchmark::State& state, measurement const& found, double flop
   state.counters["ms"] = found.seconds * 1e3;
   state.counters["flops"] = flops / found.seconds;
   state.counters["peak"] = found.peak;
+}
+
+/// A result that is wrong makes the cell, and with it the program, fail.
+inline void count_error(benchmark::State& state, double error, double limit) {
+  state.counters["error"] = error;
+  if (!(error <= limit)) {
+    char text[64];
+    std::snprintf(text, sizeof text, "wrong: off by %.1e, more than %.1e", error, limit);
+    state.SkipWithError(text);
+  }
 }
 
 class markdown_reporter : public benchmark::BenchmarkReporter {
@@ -67,6 +80,11 @@ class markdown_reporter : public benchmark::BenchmarkReporter {
       std::string line = "| " + run.run_name.function_name;
       if (!run.aggregate_name.empty()) line += " (" + run.aggregate_name + ")";
       line += " |";
+      if (run.error_occurred) {
+        GetOutputStream() << line << " " << run.error_message << " |" << std::endl;
+        failed_ = true;
+        continue;
+      }
       for (column const& one : columns_) {
         char text[64] = "";
         const auto found = run.counters.find(one.counter);
@@ -77,9 +95,12 @@ class markdown_reporter : public benchmark::BenchmarkReporter {
     }
   }
 
+  bool failed() const { return failed_; }
+
   void Finalize() override { GetOutputStream() << "\nload average after: " << load_average() << std::endl; }
 
  private:
+  bool failed_ = false;
   std::vector<column> columns_;
   std::vector<std::pair<std::string, std::string>> facts_;
 };
@@ -94,7 +115,7 @@ int run_benches(int argc, char** argv, std::vector<column> columns, Register con
   }
   try {
     std::vector<std::pair<std::string, std::string>> facts = {{"processor", processor_name()},
-                                                              {"level", std::string(heed::active_isa())},
+                                                              {"level", std::string(level())},
                                                               {"compiler", compiler_name()},
                                                               {"load average before", load_average()}};
     for (auto const& [name, text] : facts) benchmark::AddCustomContext(name, text);
@@ -102,8 +123,9 @@ int run_benches(int argc, char** argv, std::vector<column> columns, Register con
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
     markdown_reporter table(std::move(columns), std::move(facts));
-    benchmark::RunSpecifiedBenchmarks(wants_table ? &table : nullptr);
+    const std::size_t found = benchmark::RunSpecifiedBenchmarks(wants_table ? &table : nullptr);
     benchmark::Shutdown();
+    if (found == 0 || table.failed()) return 1;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return 2;
