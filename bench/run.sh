@@ -8,9 +8,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
-compiler=${CXX:-g++}
-build=build/bench
-if [ "$compiler" != g++ ]; then build=build/bench-$(basename "$compiler"); fi
+build=build/bench${CXX:+-$(basename "$CXX")}
 figures=$build/figures${HEED_ISA:+-$HEED_ISA}
 
 benches=("$@")
@@ -18,7 +16,7 @@ if [ ${#benches[@]} -eq 0 ]; then
   benches=(forward causal types layouts short decode threads denormals ladder rivals compile_time)
 fi
 {
-  cmake --preset bench -B "$build" -DCMAKE_CXX_COMPILER="$compiler"
+  cmake --preset bench -B "$build"
   cmake --build "$build" --target benches
 } >&2
 mkdir -p "$figures"
@@ -32,7 +30,7 @@ last_cores() {
 for bench in "${benches[@]}"; do
   printf '## %s\n\n' "$bench"
   if [ "$bench" = compile_time ]; then
-    bash bench/compile_time.sh "$compiler"
+    bash bench/compile_time.sh "${CXX:-g++}"
     continue
   fi
   cores=1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh [option of rivals.py...]
 # heed beside PyTorch, ONNX Runtime and OpenVINO: makes an environment for the packages (torch is large: some gigabytes on
-# disk), compiles heed, measures all cells (about half an hour), prints the table in Markdown and draws the picture.
+# disk), compiles heed, measures all cells (about half an hour), prints the table in Markdown and draws a picture: that of
+# the README when there are no options, else build/rivals/forward.svg. All figures stay in build/rivals/rivals.json.
 #   HEED_RIVALS_VENV=<folder>   an environment that is there already
 #   CXX=clang++                 the compiler for heed
 set -euo pipefail
@@ -14,4 +15,6 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 "$venv/bin/python" -c 'import numpy, onnx, onnxruntime, openvino, torch' 2>"$build/import.log" ||
   "$venv/bin/pip" install --quiet -r "$here/requirements.txt" >&2
-exec "$venv/bin/python" "$here/rivals.py" --json "$build/rivals.json" --picture "$build/forward.svg" "$@"
+picture=$here/forward.svg
+if [ $# -gt 0 ]; then picture=$build/forward.svg; fi
+exec "$venv/bin/python" "$here/rivals.py" --json "$build/rivals.json" --picture "$picture" "$@"
