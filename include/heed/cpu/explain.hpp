@@ -13,8 +13,7 @@ struct block_counts {
   index_t full = 0;
   index_t partial = 0;
   double elements = 0;  // scores that a rule looks at one by one
-  double scores = 0;    // products with a key
-  double products = 0;  // products with a value
+  double scores = 0;    // scores computed
 };
 
 /// Blocks are `block_keys` keys of one tile of query rows.
@@ -39,22 +38,23 @@ template <class Real>
       for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
         const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
         const cover seen = part.key_begin < part.key_end ? run.rule.covers(run.rule.rule, part) : cover::none;
-        const auto size = [&](block const& some) {
-          return static_cast<double>(tile.rows) * static_cast<double>(some.key_end - some.key_begin);
-        };
         counts.skipped += seen == cover::none;
         counts.full += seen == cover::full;
         counts.partial += seen == cover::partial;
-        if (seen == cover::none) continue;
-        counts.products += size(part);
         if (seen == cover::full) {
-          counts.scores += size(part);
-          continue;
+          counts.scores += static_cast<double>(tile.rows) * static_cast<double>(part.key_end - part.key_begin);
         }
-        visit_stretches(run.rule, part, [&](block const& stretch, cover stretch_seen) {
-          counts.elements += stretch_seen == cover::partial ? size(stretch) : 0;
-          counts.scores += stretch_seen == cover::none ? 0 : size(stretch);
-        });
+        if (seen != cover::partial) continue;
+        const stretch_list cut_up = stretches_of(run.rule, part, tile.vectors, run.verb.lanes);
+        for (int i = 0; i < cut_up.count; ++i) {
+          stretch const& some = cut_up.items[i];
+          if (some.seen == cover::none) continue;
+          const index_t first = some.first_vector * run.verb.lanes;
+          const index_t rows = lesser(tile.rows, some.end_vector * run.verb.lanes) - first;
+          const double scores = static_cast<double>(rows) * static_cast<double>(some.key_end - some.key_begin);
+          counts.elements += some.seen == cover::partial ? scores : 0;
+          counts.scores += scores;
+        }
       }
     }
   }
@@ -69,12 +69,12 @@ template <class Real>
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch);
-    all = {all.skipped + one.skipped,   all.full + one.full,     all.partial + one.partial,
-           all.elements + one.elements, all.scores + one.scores, all.products + one.products};
+    all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
+           all.scores + one.scores};
   }
   const double passes = call.weights.given() ? 1.0 : 0.0;
-  const double flops = 2.0 * (all.scores * static_cast<double>(call.head_dim_qk) * (1.0 + passes) +
-                              all.products * static_cast<double>(call.head_dim_v));
+  const double flops = all.scores * 2.0 *
+                       (static_cast<double>(call.head_dim_qk) * (1.0 + passes) + static_cast<double>(call.head_dim_v));
   double bytes = 0;
   for (operand const* box : {&call.query, &call.key, &call.value, &call.out, &call.lse, &call.weights}) {
     if (!box->given()) continue;

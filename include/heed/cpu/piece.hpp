@@ -206,10 +206,11 @@ class piece {
       tile.factor[lane] = tile.row_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.row_sum[lane];
     }
     revisit_probabilities(
-        run_, work_, seq_, part_.batch, part_.kv_head, tile,
-        [&](block const& area, scored_block<Real> scored, key_rows<Real>) {
+        run_, work_, seq_, part_.batch, part_.kv_head, tile, [&](block const& area, index_t, key_rows<Real>) {
           write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
-          unpack(tile, scored.first, work_.ones, weights, area.key_begin, area.key_end - area.key_begin);
+          const index_t lead = area.key_begin % run_.verb.elements_per_word;
+          unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, work_.ones, weights, area.key_begin,
+                 area.key_end - area.key_begin);
           written = area.key_end;
         });
     write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/cpu/packing.hpp"
+#include "heed/cpu/stretches.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -87,74 +88,92 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   }
 }
 
-/// A block's scores: rows of whole words; those of keys outside of the area are -inf.
+/// Scores of the keys of one stretch, from `scores` on, and block_max = max(block_max, those that are visible).
 template <class Real>
-struct scored_block {
-  Real* first;   // of the first key of the area
-  index_t keys;  // from work.scores on
-};
-
-/// Calls `visit(stretch, cover)` for the stretches of keys of a partly visible block that are alike.
-template <class Visit>
-void visit_stretches(rule_view const& rule, block const& area, Visit const& visit) {
-  block stretch = area;
-  stretch.key_end = area.key_begin;
-  cover alike = cover::none;
-  for (index_t begin = area.key_begin; begin < area.key_end;) {
-    block next = area;
-    next.key_begin = begin;
-    next.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
-    const cover found = rule.covers(rule.rule, next);
-    if (found != alike && stretch.key_begin < stretch.key_end) {
-      visit(stretch, alike);
-      stretch.key_begin = begin;
-    }
-    alike = found;
-    stretch.key_end = begin = next.key_end;
+void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                   block const& area, stretch const& part, key_rows<Real> key, Real* scores) {
+  const index_t lanes = tile.vectors * run.verb.lanes;
+  const index_t keys = part.key_end - part.key_begin;
+  if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) {
+    for (index_t i = 0; i < keys * lanes; ++i) scores[i] = -infinity<Real>;
   }
-  visit(stretch, alike);
+  if (part.seen == cover::none) return;
+  const index_t skipped = part.first_vector * run.verb.lanes;
+  const int vectors = part.end_vector - part.first_vector;
+  Real* const highest = (part.seen == cover::full ? work.block_max : work.hidden_max) + skipped;
+  run.verb.scores[vectors - 1](tile.query + skipped, key.first, key.stride, keys, run.query_words(), lanes,
+                               scores + skipped, work.block_max + skipped, highest,
+                               work.ahead->take(keys / 8 * run.query_words()));
+  if (part.seen == cover::full) return;
+  block rows = area;
+  rows.key_begin = part.key_begin;
+  rows.key_end = part.key_end;
+  rows.query_begin += skipped;
+  rows.query_end = lesser(rows.query_end, rows.query_begin + vectors * run.verb.lanes);
+  run.apply_rule(run.rule.rule, scores + skipped, lanes, vectors, rows, work.block_max + skipped,
+                 work.block_max + skipped);
 }
 
-/// Scores of keys of one tile, and block_max = max(before, those that are visible).
+/// Scores of one block, in work.scores, stretch by stretch: rows of whole words, in which keys outside of the area are
+/// -inf. Returns how many keys there are.
 template <class Real>
-void score_keys(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
-                cover seen, key_rows<Real> key, Real* scores, Real const* before) {
-  const index_t keys = area.key_end - area.key_begin;
-  if (seen != cover::none) {
-    run.verb.scores[tile.vectors - 1](
-        tile.query, key.first, key.stride, keys, run.query_words(), scores, seen == cover::full ? before : tile.row_max,
-        seen == cover::full ? work.block_max : work.hidden_max, work.ahead->take(keys / 8 * run.query_words()));
-  }
-  if (seen == cover::partial) {
-    run.apply_rule(run.rule.rule, scores, tile.vectors, area, before, work.block_max);
-  } else if (seen == cover::none) {
-    for (index_t i = 0; i < keys * tile.vectors * run.verb.lanes; ++i) scores[i] = -infinity<Real>;
-  }
-}
-
-/// Scores of one block. Where a rule hides a part, it is asked about few keys at a time, and looks at scores only
-/// where it hides some of them.
-template <class Real>
-[[nodiscard]] scored_block<Real> score_block(kernel<Real> const& run, workspace<Real> const& work,
-                                             query_tile<Real> const& tile, block const& area, cover seen,
-                                             key_rows<Real> key) {
+[[nodiscard]] index_t score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                                  block const& area, stretch_list const& parts, key_rows<Real> key) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t lead = area.key_begin % run.verb.elements_per_word;
-  const index_t keys = area.key_end - area.key_begin;
-  const scored_block<Real> scored{work.scores + lead * lanes, run.whole_words(lead + keys)};
+  const index_t end = lead + area.key_end - area.key_begin;
+  const index_t keys = run.whole_words(end);
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
-  for (index_t lane = (lead + keys) * lanes; lane < scored.keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
-  if (seen == cover::full) {
-    score_keys(run, work, tile, area, seen, key, scored.first, tile.row_max);
-    return scored;
-  }
+  for (index_t lane = end * lanes; lane < keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   for (index_t lane = 0; lane < lanes; ++lane) work.block_max[lane] = tile.row_max[lane];
-  visit_stretches(run.rule, area, [&](block const& stretch, cover part) {
-    const index_t first = stretch.key_begin - area.key_begin;
-    score_keys(run, work, tile, stretch, part, {key.at(first), key.stride}, scored.first + first * lanes,
-               work.block_max);
-  });
-  return scored;
+  for (int i = 0; i < parts.count; ++i) {
+    const index_t first = parts.items[i].key_begin - area.key_begin;
+    score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride},
+                  work.scores + (lead + first) * lanes);
+  }
+  return keys;
+}
+
+/// out = out * rescale + probabilities times values, leaving out what no row of a vector sees.
+template <class Real>
+void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                      block const& area, stretch_list const& parts, key_rows<Real> value) {
+  const index_t lanes = tile.vectors * run.verb.lanes;
+  const int step = run.verb.elements_per_word;
+  const index_t base = area.key_begin / step;
+  const auto add = [&](stretch const& part, Real const* rescale) {
+    const index_t first = part.key_begin / step - base;
+    const index_t words = part.seen == cover::none ? 0 : ceil_div(part.key_end, step) - base - first;
+    const index_t skipped = part.first_vector * run.verb.lanes;
+    run.verb.accumulate[part.end_vector - part.first_vector - 1](
+        work.scores + first * lanes + skipped, value.at(first), value.stride, words, run.call.head_dim_v, lanes,
+        tile.out + skipped, rescale + skipped, work.ahead->take(words * (run.call.head_dim_v / 8)));
+  };
+  // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
+  // that may be seen by all.
+  stretch whole = parts.items[0];
+  whole.first_vector = 0;
+  whole.end_vector = tile.vectors;
+  int next = 1;
+  for (; next < parts.count && whole.seen != cover::none; ++next) {
+    stretch const& part = parts.items[next];
+    if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) break;
+    whole.key_end = part.key_end;
+  }
+  add(whole, work.rescale);
+  for (; next < parts.count; ++next) {
+    if (parts.items[next].seen != cover::none) add(parts.items[next], work.ones);
+  }
+}
+
+/// How a block is cut: not at all where a rule leaves it whole.
+template <class Real>
+[[nodiscard]] stretch_list cut_block(kernel<Real> const& run, query_tile<Real> const& tile, block const& area,
+                                     cover seen) {
+  if (seen == cover::partial) return stretches_of(run.rule, area, tile.vectors, run.verb.lanes);
+  stretch_list list;
+  list.add({area.key_begin, area.key_end, seen, 0, tile.vectors});
+  return list;
 }
 
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
@@ -163,13 +182,11 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                   index_t kv_head, query_tile<Real> const* tiles, int tile_count) {
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = score_block(run, work, tile, area, seen, key).keys;
+              const stretch_list parts = cut_block(run, tile, area, seen);
+              const index_t keys = score_block(run, work, tile, area, parts, key);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                  tile.row_sum, work.rescale);
-              const index_t words = keys / run.verb.elements_per_word;
-              run.verb.accumulate[tile.vectors - 1](work.scores, value.first, value.stride, words, run.call.head_dim_v,
-                                                    tile.out, work.rescale,
-                                                    work.ahead->take(words * (run.call.head_dim_v / 8)));
+              accumulate_block(run, work, tile, area, parts, value);
             });
 }
 
@@ -186,7 +203,7 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
                     index_t kv_head, query_tile<Real> const& only) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = score_block(run, work, tile, area, seen, key).keys;
+              const index_t keys = score_block(run, work, tile, area, cut_block(run, tile, area, seen), key);
               keep_scores(run, work, tile, keys);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                  tile.row_sum, work.rescale);
@@ -197,17 +214,16 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
 }
 
 /// The probabilities of one tile, block by block, once row_max and factor are final:
-/// `visit(area, scored, value rows)`. `spare` then holds the scores they were made of.
+/// `visit(area, keys in work.scores, value rows)`. `spare` then holds the scores they were made of.
 template <class Real, class Visit>
 void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                            index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const scored_block<Real> scored = score_block(run, work, tile, area, seen, key);
-              keep_scores(run, work, tile, scored.keys);
-              run.verb.probabilities(work.scores, scored.keys, tile.vectors, run.to_exponent, tile.row_max,
-                                     tile.factor);
-              visit(area, scored, value);
+              const index_t keys = score_block(run, work, tile, area, cut_block(run, tile, area, seen), key);
+              keep_scores(run, work, tile, keys);
+              run.verb.probabilities(work.scores, keys, tile.vectors, run.to_exponent, tile.row_max, tile.factor);
+              visit(area, keys, value);
             });
 }
 
@@ -215,13 +231,12 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real> const& tile) {
-  revisit_probabilities(
-      run, work, seq, batch, kv_head, tile, [&](block const&, scored_block<Real> scored, key_rows<Real> value) {
-        const int step = run.verb.elements_per_word;
-        if (step > 1) run.verb.round_pairs(work.scores, scored.keys, tile.vectors);
-        run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, scored.keys / step,
-                                    run.call.head_dim_v, tile.vectors, tile.out, work.ones);
-      });
+  revisit_probabilities(run, work, seq, batch, kv_head, tile, [&](block const&, index_t keys, key_rows<Real> value) {
+    const int step = run.verb.elements_per_word;
+    if (step > 1) run.verb.round_pairs(work.scores, keys, tile.vectors);
+    run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step, run.call.head_dim_v,
+                                tile.vectors, tile.out, work.ones);
+  });
 }
 
 }  // namespace HEED_ABI

@@ -6,12 +6,14 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+inline constexpr index_t largest_block_keys = 128;
+
 /// Keys in one block, counted from key 0. Results depend on it in their last bits, so it may depend on the type and the
 /// head dimensions alone. A block of K and one of V stay in the second-level cache.
 [[nodiscard]] constexpr index_t keys_per_block(index_t head_dim_qk, index_t head_dim_v,
                                                index_t element_bytes) noexcept {
   const index_t row = greater(head_dim_qk, head_dim_v) * element_bytes;
-  return row <= 1024 ? 128 : row <= 2048 ? 64 : row <= 8192 ? 32 : 16;
+  return row <= 1024 ? largest_block_keys : row <= 2048 ? 64 : row <= 8192 ? 32 : 16;
 }
 
 /// Keys for which a rule that hides a part of a block is asked at a time.

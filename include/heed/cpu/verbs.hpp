@@ -9,18 +9,19 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
-/// Tiles are [.., vectors * lanes], aligned to whole vectors. Operands of products are words: a Real, or a pair of
-/// bfloat16. The files in cpu/verb say what each verb does.
+/// Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes], aligned to whole
+/// vectors. Operands of products are words: a Real, or a pair of bfloat16. The files in cpu/verb say what each verb
+/// does.
 template <class Real>
 struct verbs {
   int lanes;              ///< query rows in one vector
   int elements_per_word;  ///< 1; 2 where words are pairs of bfloat16
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                    Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
+                    index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
   void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
                      Real* rescale);
   void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
-                        index_t head_dim, Real* out, Real const* rescale, line_stream ahead);
+                        index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
@@ -41,8 +42,8 @@ struct verbs {
 
 /// The door of the one verb that is made anew for each rule; `rule` is the caller's, with its type forgotten.
 template <class Real>
-using rule_verb = void (*)(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
-                           Real* block_max);
+using rule_verb = void (*)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area,
+                           Real const* row_max, Real* block_max);
 
 }  // namespace HEED_ABI
 }  // namespace heed::detail

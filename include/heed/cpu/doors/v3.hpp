@@ -18,8 +18,9 @@ inline constexpr int tile_rows = 4;  // keys or value dimensions in one register
 
 template <class Real, int Vectors>
 HEED_DOOR_V3 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                         Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, to, row_max, block_max, ahead);
+                         index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
+  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max, block_max,
+                                                 ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V3 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -28,9 +29,9 @@ HEED_DOOR_V3 void softmax(Real* scores, index_t keys, Real to_exponent, Real con
 }
 template <class Real, int Vectors>
 HEED_DOOR_V3 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
-                             index_t head_dim, Real* out, Real const* rescale, line_stream ahead) {
-  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, out, rescale,
-                                                     ahead);
+                             index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
+  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, lanes, out,
+                                                     rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V3 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,
@@ -74,9 +75,9 @@ HEED_DOOR_V3 void unpack_rows(Real const* from, index_t rows, index_t columns, v
   detail::unpack_rows<pack<Real>>(from, rows, columns, to, kind, row_stride, column_stride);
 }
 template <class Real, class Rule>
-HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, int vectors, block const& area, Real const* row_max,
-                             Real* block_max) {
-  detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, vectors, area, row_max, block_max);
+HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, index_t lanes, int vectors, block const& area,
+                             Real const* row_max, Real* block_max) {
+  detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, lanes, vectors, area, row_max, block_max);
 }
 
 template <class Real>

@@ -11,20 +11,21 @@ namespace heed::detail {
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [words, lanes]
                                typename Simd::scalar const* value,          // [words, value_stride]
-                               index_t value_stride, index_t words,
+                               index_t value_stride, index_t words, index_t lanes,
                                typename Simd::scalar* out,  // [Rows, lanes]
                                typename Simd::scalar const* rescale, line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
-  constexpr int lanes = Vectors * Simd::lanes;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
+  vector factors[std::size_t{Vectors}];
   HEED_UNROLL
-  for (int v = 0; v < Vectors; ++v) {
-    vector factor;
-    Simd::load(factor, rescale + v * Simd::lanes);
+  for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
+  typename Simd::scalar const* before = out;
+  HEED_UNROLL
+  for (int row = 0; row < Rows; ++row, before += lanes) {
     HEED_UNROLL
-    for (int row = 0; row < Rows; ++row) {
-      Simd::load(sum[row][v], out + row * lanes + v * Simd::lanes);
-      sum[row][v] *= factor;
+    for (int v = 0; v < Vectors; ++v) {
+      Simd::load(sum[row][v], before + v * Simd::lanes);
+      sum[row][v] *= factors[v];
     }
   }
   HEED_UNROLL_4
@@ -43,9 +44,9 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
     }
   }
   HEED_UNROLL
-  for (int row = 0; row < Rows; ++row) {
+  for (int row = 0; row < Rows; ++row, out += lanes) {
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) Simd::store(out + row * lanes + v * Simd::lanes, sum[row][v]);
+    for (int v = 0; v < Vectors; ++v) Simd::store(out + v * Simd::lanes, sum[row][v]);
   }
 }
 
@@ -53,24 +54,24 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
 /// tiles of Rows is done in narrower ones.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
-                          index_t value_stride, index_t words, index_t head_dim, typename Simd::scalar* out,
-                          typename Simd::scalar const* rescale, line_stream ahead) noexcept {
-  constexpr int lanes = Vectors * Simd::lanes;
+                          index_t value_stride, index_t words, index_t head_dim, index_t lanes,
+                          typename Simd::scalar* out, typename Simd::scalar const* rescale,
+                          line_stream ahead) noexcept {
   index_t dim = 0;
   for (; dim + Rows <= head_dim; dim += Rows) {
-    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
-                                         ahead);
+    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
+                                         rescale, ahead);
   }
   if constexpr (Rows > 4) {
     if (dim + 4 <= head_dim) {
-      accumulate_rows<Simd, 4, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
-                                        ahead);
+      accumulate_rows<Simd, 4, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
+                                        rescale, ahead);
       dim += 4;
     }
   }
   for (; dim < head_dim; ++dim) {
-    accumulate_rows<Simd, 1, Vectors>(probabilities, value + dim, value_stride, words, out + dim * lanes, rescale,
-                                      ahead);
+    accumulate_rows<Simd, 1, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
+                                      rescale, ahead);
   }
 }
 

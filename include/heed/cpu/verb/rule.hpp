@@ -8,11 +8,11 @@
 
 namespace heed::detail {
 
-/// Hides scores [keys, vectors * lanes] of the block's rows and keys with -inf; block_max = max(row_max, what is left).
-/// Lanes past the last row repeat it: no rule is asked about a row that does not exist.
+/// Hides scores [keys, lanes], `vectors` of them, of the block's rows and keys with -inf; block_max = max(row_max, what
+/// is left). Lanes past the last row repeat it: no rule is asked about a row that does not exist.
 template <class Simd, class Rule>
-HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, int vectors, block const& area,
-                          typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
+HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, index_t lanes, int vectors,
+                          block const& area, typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
   using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
   // A copy, because stores to the scores might otherwise change what a reference stands for.
@@ -24,7 +24,7 @@ HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, int 
     vector highest;
     Simd::load(highest, row_max + v * Simd::lanes);
     for (index_t key = area.key_begin; key < area.key_end; ++key) {
-      Real* const place = scores + ((key - area.key_begin) * vectors + v) * Simd::lanes;
+      Real* const place = scores + (key - area.key_begin) * lanes + v * Simd::lanes;
       Real* __restrict score = place;
       for (int lane = 0; lane < Simd::lanes; ++lane) {
         const index_t row = first + lane < last ? first + lane : last;

@@ -10,13 +10,12 @@ namespace heed::detail {
 // `Rows` keys at once against `Vectors` vectors of queries, all accumulators in registers. Each score is one chain of
 // multiply-adds over head_dim, whatever the tile it stands in.
 template <class Simd, int Rows, int Vectors>
-HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes]
+HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes], Vectors of them used
                           typename Simd::scalar const* key,    // [Rows, key_stride]
-                          index_t key_stride, index_t head_dim,
+                          index_t key_stride, index_t head_dim, index_t lanes,
                           typename Simd::scalar* scores,  // [Rows, lanes]
                           typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
-  constexpr int lanes = Vectors * Simd::lanes;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
@@ -39,10 +38,10 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
     }
   }
   HEED_UNROLL
-  for (int v = 0; v < Vectors; ++v) {
+  for (int row = 0; row < Rows; ++row, scores += lanes) {
     HEED_UNROLL
-    for (int row = 0; row < Rows; ++row) {
-      Simd::store(scores + row * lanes + v * Simd::lanes, sum[row][v]);
+    for (int v = 0; v < Vectors; ++v) {
+      Simd::store(scores + v * Simd::lanes, sum[row][v]);
       Simd::larger(highest[v], sum[row][v], highest[v]);
     }
   }
@@ -52,10 +51,9 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
 /// scores).
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
-                      index_t keys, index_t head_dim, typename Simd::scalar* scores,
+                      index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
                       typename Simd::scalar const* row_max, typename Simd::scalar* block_max,
                       line_stream ahead) noexcept {
-  constexpr int lanes = Vectors * Simd::lanes;
   typename Simd::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
@@ -63,13 +61,13 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
     // The last tile may take up rows of the one before it once more: the same values.
     for (index_t done = 0; done < keys; done += Rows) {
       const index_t first = lesser(done, keys - Rows);
-      score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, scores + first * lanes,
-                                      highest, ahead);
+      score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, lanes,
+                                      scores + first * lanes, highest, ahead);
     }
   } else {
     for (index_t row = 0; row < keys; ++row) {
-      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, scores + row * lanes, highest,
-                                   ahead);
+      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, lanes, scores + row * lanes,
+                                   highest, ahead);
     }
   }
   HEED_UNROLL
