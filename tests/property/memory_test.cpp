@@ -116,8 +116,8 @@ TEST(Memory, AFreshThreadTakesTheScratchThatExplainTells) {
 
 TEST(Memory, ScratchIsBoundedWhateverTheLength) {
   constexpr std::size_t mebibyte = 1024 * 1024;
-  for (index_t dim : {64, 128, 512}) {
-    for (index_t length : {1000, 20000, 1000000}) {
+  for (index_t dim : {64, 128, 256, 512}) {
+    for (index_t length : {1000, 30000}) {
       float* const nowhere = reinterpret_cast<float*>(64);  // a dry run reads nothing
       const auto boxes = [&](index_t heads, index_t place, bool is_strided) {
         float* const data = nowhere + place * (index_t{1} << 40);

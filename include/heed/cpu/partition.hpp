@@ -36,7 +36,7 @@ struct partition {
     return call.batch_size * call.num_kv_heads * head_chunks * row_chunks;
   }
   [[nodiscard]] index_t tiles_per_item(index_t lanes) const noexcept {
-    return heads_per_item * (ceil_div(rows_per_item, 3 * lanes) + 1);
+    return heads_per_item * ceil_div(rows_per_item, 3 * lanes);  // four vectors become two tiles as well
   }
 };
 
