@@ -69,6 +69,15 @@ HEED_VERB void narrow_half(half* to, typename Simd::vector const& from) noexcept
 #endif
 }
 
+// A bfloat16 is the upper half of a float.
+template <class Simd>
+HEED_VERB void widen_bfloat16(typename Simd::vector& to, bfloat16 const* from) noexcept {
+  using integers = typename Simd::integers;
+  const integers upper = __builtin_convertvector(*reinterpret_cast<typename Simd::loose_shorts const*>(from), integers)
+                         << 16;
+  to = reinterpret_cast<typename Simd::vector const&>(upper);
+}
+
 template <class Simd, class Element>
 HEED_VERB void widen(typename Simd::vector& to, Element const* from) noexcept {
   using Real = typename Simd::scalar;
@@ -76,6 +85,8 @@ HEED_VERB void widen(typename Simd::vector& to, Element const* from) noexcept {
     Simd::load_unaligned(to, from);
   } else if constexpr (has_instruction<Simd, Element>) {
     widen_half<Simd>(to, from);
+  } else if constexpr (std::is_same_v<Element, bfloat16> && sizeof(Real) == 4) {
+    widen_bfloat16<Simd>(to, from);
   } else {
     Real wide[std::size_t{Simd::lanes}];  // a loop of a known length, which the compilers turn into vectors
     for (int lane = 0; lane < Simd::lanes; ++lane) wide[lane] = static_cast<Real>(from[lane]);

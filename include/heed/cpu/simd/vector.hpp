@@ -20,6 +20,7 @@ struct simd {
   static constexpr int bytes = Lanes * static_cast<int>(sizeof(Real));
   typedef Real vector __attribute__((vector_size(bytes), may_alias));
   typedef Real loose_vector __attribute__((vector_size(bytes), may_alias, aligned(alignof(Real))));
+  typedef std::uint16_t loose_shorts __attribute__((vector_size(Lanes * 2), may_alias, aligned(2)));
   typedef integer integers __attribute__((vector_size(bytes), may_alias));
 
   /// Keys, or head dimensions, that one word of a tile holds: one here, two in bf16_pairs.
