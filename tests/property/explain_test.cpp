@@ -149,4 +149,32 @@ TEST(Explain, CountsWhatRuns) {
   for (index_t rows : {1, 7, 16, 48, 49}) expect_that_explain_is_right({1, 3, rows, 16}, 3, 130, causal{});
 }
 
+/// Few query rows for each key-value head, where the instruction set has kernels for them.
+TEST(Explain, SaysWhenFewRowsAreDecoded) {
+  const bool decodes = heed::active_isa() != "v1";
+  heed::tensor<float, 4> key({1, 2, 5000, 64});
+  for (index_t rows : {1, 5}) {
+    heed::tensor<float, 4> query({1, 10, rows, 64});
+    const std::string text = heed::explain(query, key, key, heed::no_mask{}, {.threads = 3});
+    const bool few = decodes && rows == 1;
+    EXPECT_EQ(text.find("tile: decode, " + std::to_string(5 * rows) + " queries") != std::string::npos, few) << text;
+    EXPECT_NE(text.find(few ? "splits: 5\n" : "splits: 1\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("key: in place\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("threads: 3\n"), std::string::npos) << text;
+  }
+}
+
+TEST(Explain, CountsWhatRunsForFewRows) {
+  using namespace heed;
+  tensor<bool, 2> keep({4, 1500});
+  for (index_t i = 0; i < 4; ++i) {
+    for (index_t j = 0; j < 1500; ++j) keep(i, j) = j / 100 % 3 == 0 || (j / 100 % 3 == 1 && (i * j) % 7 == 0);
+  }
+  const std::vector<index_t> query_lengths = {4, 1}, key_lengths = {1500, 77};
+  const lengths both{.query = query_lengths, .key = key_lengths};
+  expect_that_explain_is_right({2, 4, 4, 16}, 2, 1500, no_mask{});
+  expect_that_explain_is_right({2, 4, 4, 16}, 2, 1500, causal{} & both);
+  expect_that_explain_is_right({2, 4, 4, 16}, 4, 1500, causal{} & keep_mask(keep));
+}
+
 }  // namespace

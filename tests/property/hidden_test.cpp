@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/bits.hpp"
+#include "support/decode_scenario.hpp"
 #include "support/run_scenario.hpp"
 
 namespace {
@@ -13,9 +14,9 @@ using namespace heed::test;
 
 /// A random scenario twice: zeros where nothing is visible, then garbage.
 template <class T>
-void check_hidden(std::uint64_t first, std::uint64_t count) {
+void check_hidden(std::uint64_t first, std::uint64_t count, scenario (*draw)(std::uint64_t) = random_scenario) {
   for (std::uint64_t seed = first; seed < first + count; seed += thinned) {
-    scenario s = random_scenario(seed);
+    scenario s = draw(seed);
     s.rank = 4;
     testing::Message what;
     what << s << " type " << type_name<T>();
@@ -51,10 +52,15 @@ TEST(Hidden, GarbageChangesNoBitHalf) { check_hidden<half>(61000, 100); }
 TEST(Hidden, GarbageChangesNoBitBfloat16) { check_hidden<bfloat16>(62000, 100); }
 TEST(Hidden, GarbageChangesNoBitDouble) { check_hidden<double>(63000, 100); }
 
+TEST(Hidden, GarbageChangesNoBitFewRowsFloat) { check_hidden<float>(66000, 150, decode_scenario); }
+TEST(Hidden, GarbageChangesNoBitFewRowsHalf) { check_hidden<half>(67000, 30, decode_scenario); }
+TEST(Hidden, GarbageChangesNoBitFewRowsBfloat16) { check_hidden<bfloat16>(68000, 30, decode_scenario); }
+TEST(Hidden, GarbageChangesNoBitFewRowsDouble) { check_hidden<double>(69000, 30, decode_scenario); }
+
 /// A key that some rows of a tile may see and others may not holds a NaN: exactly the former get it.
 TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
   for (std::uint64_t seed = 64000; seed < 64200; seed += thinned) {
-    scenario s = random_scenario(seed);
+    scenario s = seed % 4 == 0 ? decode_scenario(seed) : random_scenario(seed);
     s.rank = 4;
     s.keys = s.keys == 0 ? 1 : s.keys;
     testing::Message what;

@@ -9,8 +9,8 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// A thread keeps one block for each use.
-enum class scratch_use : int { tiles, packed_heads };
+/// A thread keeps one block for each use: for the item of work at hand, and for what all items of its call share.
+enum class scratch_use : int { tiles, shared };
 
 /// 64-byte aligned bytes for one scope. The calling thread's own block is used, and grown where it is too small; a call
 /// inside a call (a user's functor that calls attention) gets a block for itself.

@@ -16,10 +16,10 @@ struct block_counts {
   double scores = 0;    // scores computed
 };
 
-/// Blocks are `block_keys` keys of one tile of query rows.
+/// Blocks are `block_keys` keys of one tile of query rows; few rows of a head are one tile.
 template <class Real>
 [[nodiscard]] block_counts count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq,
-                                        index_t batch) {
+                                        index_t batch, bool few) {
   problem const& call = run.call;
   block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
@@ -30,7 +30,7 @@ template <class Real>
       // A tile ends where its piece of work does.
       const index_t rows_left = lesser(seq.query_len - row, cut.rows_per_item - row % cut.rows_per_item);
       tile.vectors = vectors_for(rows_left, run.verb.lanes);
-      tile.rows = lesser(rows_left, tile.vectors * run.verb.lanes);
+      tile.rows = few ? seq.query_len : lesser(rows_left, tile.vectors * run.verb.lanes);
       row += tile.rows;
       const block area{batch,         head,        tile.query_begin, tile.query_begin + tile.rows,
                        seq.key_begin, seq.key_end, seq.offset};
@@ -41,10 +41,11 @@ template <class Real>
         counts.skipped += seen == cover::none;
         counts.full += seen == cover::full;
         counts.partial += seen == cover::partial;
-        if (seen == cover::full) {
-          counts.scores += static_cast<double>(tile.rows) * static_cast<double>(part.key_end - part.key_begin);
-        }
-        if (seen != cover::partial) continue;
+        const double size =
+            static_cast<double>(tile.rows) * static_cast<double>(greater(part.key_end - part.key_begin, 0));
+        if (seen == cover::full || (few && seen == cover::partial)) counts.scores += size;
+        if (few && seen == cover::partial) counts.elements += size;
+        if (few || seen != cover::partial) continue;
         const stretch_list cut_up = stretches_of(run.rule, part, tile.vectors, run.verb.lanes);
         for (int i = 0; i < cut_up.count; ++i) {
           stretch const& some = cut_up.items[i];
@@ -63,12 +64,14 @@ template <class Real>
 
 template <class Real>
 [[nodiscard]] std::string explain(problem const& call, rule_view const& rule, verbs<Real> const& verb) {
-  const kernel<Real> run = kernel_of<Real>(call, rule, nullptr, verb);
+  row_verbs<Real> const* const few = decodes<Real>(call);
+  const kernel<Real> run = kernel_of<Real>(call, rule, nullptr, few != nullptr ? verbs_of<Real, false>(false) : verb);
   double estimate = 0;
   const partition cut = partition_of(run, &estimate);
+  const decode_cut splits = few != nullptr ? decode_cut_of(run, *few) : decode_cut{};
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch);
+    const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch, few != nullptr);
     all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
            all.scores + one.scores};
   }
@@ -85,21 +88,30 @@ template <class Real>
   const auto how = [&](operand const& box, placement place) {
     if (place == placement::in_place) return std::string("in place");
     std::string text = place == placement::packed_once ? "packed once" : "packed by each piece of work";
-    if (verb.elements_per_word > 1) return text + " in pairs";
+    if (run.verb.elements_per_word > 1) return text + " in pairs";
     if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) {
       text += std::string(" from ") + element_name(box.kind) + (box.kind == element_kind::float64 ? " (rounded)" : "");
     }
     return text;
   };
   const bool idle = call.nothing_to_do();
-  const std::size_t scratch =
+  placement key = cut.key, value = cut.value;
+  const int threads = few != nullptr ? splits.threads : cut.threads;
+  std::size_t scratch =
       piece<Real>::scratch_bytes(run, cut) * static_cast<std::size_t>(cut.threads) +
       static_cast<std::size_t>(cut.heads_per_wave * packed_words(run, cut.key, cut.value)) * sizeof(Real);
-  char const* const whose = call.options.executor.given() && cut.threads > 1 ? " (executor)" : "";
+  if (few != nullptr && !idle) {
+    const few_rows<Real> unit(run, *few, 0, 0);
+    key = unit.key_in_place() ? placement::in_place : placement::packed_by_piece;
+    value = unit.value_in_place() ? placement::in_place : placement::packed_by_piece;
+    scratch =
+        few_rows<Real>::scratch_bytes(run, *few) * static_cast<std::size_t>(threads) + held_bytes(run, *few, splits);
+  }
+  char const* const whose = call.options.executor.given() && threads > 1 ? " (executor)" : "";
   char text[1024];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
-                "tile: %lld queries x %lld keys\n"
+                "tile: %s%lld queries x %lld keys\n"
                 "accumulate: %s\n"
                 "blocks: skipped %lld, full %lld, partial %lld\n"
                 "elements evaluated: %.0f\n"
@@ -107,16 +119,18 @@ template <class Real>
                 "value: %s\n"
                 "bf16_dot: %s\n"
                 "threads: %d%s\n"
-                "splits: 1\n"
+                "splits: %lld\n"
                 "flops: %.0f\n"
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
-                isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
+                isa_name(current_isa().level), few != nullptr ? "decode, " : "",
+                static_cast<long long>(few != nullptr ? call.group_size * call.seq_len_q : 3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
-                static_cast<long long>(all.partial), all.elements, how(call.key, cut.key).c_str(),
-                how(call.value, cut.value).c_str(), verb.elements_per_word > 1 ? "on" : "off", idle ? 0 : cut.threads,
-                whose, flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
+                static_cast<long long>(all.partial), all.elements, how(call.key, key).c_str(),
+                how(call.value, value).c_str(), run.verb.elements_per_word > 1 ? "on" : "off", idle ? 0 : threads,
+                whose, static_cast<long long>(idle ? 1 : splits.splits), flops, bytes,
+                static_cast<unsigned long long>(idle ? 0 : scratch));
   return text;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/fp_environment.hpp"
+#include "heed/cpu/decode.hpp"
 #include "heed/cpu/piece.hpp"
 
 namespace heed::detail {
@@ -57,6 +58,9 @@ template <class Real>
 void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb) {
   if (call.nothing_to_do()) return;
   const fp_environment environment;
+  if (row_verbs<Real> const* const few = decodes<Real>(call)) {
+    return decode_call<Real>(kernel_of(call, rule, apply, verbs_of<Real, false>(false)), *few).run();
+  }
   kernel<Real> run = kernel_of(call, rule, apply, verb);
   double flops = 0;
   const partition cut = partition_of(run, &flops);
@@ -68,7 +72,7 @@ void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, 
   };
   if (cut.heads_per_wave == 0) return attend(0, cut.items(call));
   const index_t words = packed_words(run, cut.key, cut.value);
-  const scratch memory(static_cast<std::size_t>(cut.heads_per_wave * words) * sizeof(Real), scratch_use::packed_heads);
+  const scratch memory(static_cast<std::size_t>(cut.heads_per_wave * words) * sizeof(Real), scratch_use::shared);
   Real* const packed = reinterpret_cast<Real*>(memory.data());
   if (cut.key == placement::packed_once) {
     run.key = {packed, call.seq_len_kv * run.query_words(), run.query_words()};

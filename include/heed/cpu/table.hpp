@@ -29,6 +29,18 @@ template <class Real, bool MayUseBf16Dot>
   return v1::table<Real>;
 }
 
+/// Null where the processor's vectors are too short to repay it.
+template <class Real>
+[[nodiscard]] row_verbs<Real> const* row_verbs_of(isa_level level) noexcept {
+#if defined(__x86_64__)
+  if (level == isa_level::v4) return &v4::row_table<Real>;
+  return level == isa_level::v3 ? &v3::row_table<Real> : nullptr;
+#else
+  (void)level;
+  return &v1::row_table<Real>;
+#endif
+}
+
 template <class Real, class Rule>
 [[nodiscard]] rule_verb<Real> rule_verb_of(isa_level level) noexcept {
 #if defined(__x86_64__)

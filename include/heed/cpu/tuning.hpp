@@ -40,5 +40,24 @@ inline constexpr index_t read_ahead_bytes = 128 * 1024;
 /// Floating-point operations that repay waking one more thread: some 50 us.
 inline constexpr double flops_per_thread = 4e6;
 
+/// Up to so many query rows of a head, and rows that share keys and values, are held one by one, with head_dim in the
+/// lanes, rather than side by side in them. Few lanes are filled sooner. Short self-attention, with more rows than this
+/// and no more keys, is quicker side by side; the number of keys may not decide, for a buffer may be longer than what
+/// is in it.
+inline constexpr index_t most_decode_rows = 12;
+[[nodiscard]] constexpr bool is_decode(index_t seq_len_q, index_t group_size, index_t lanes) noexcept {
+  return seq_len_q <= 4 && seq_len_q * group_size <= lesser(most_decode_rows, lanes);
+}
+
+/// Blocks of keys in one split, the unit of work on the keys of few query rows. Results depend on it in their last
+/// bits.
+inline constexpr index_t blocks_per_split = 8;
+
+/// Partial results of splits that wait for their merge, in bytes.
+inline constexpr index_t partial_bytes = 1024 * 1024;
+
+/// Floating-point operations in the time that one byte takes on its way from memory.
+inline constexpr double flops_per_byte = 3;
+
 }  // namespace HEED_ABI
 }  // namespace heed::detail

@@ -40,6 +40,24 @@ struct verbs {
                       index_t column_stride);
 };
 
+/// The verbs for few query rows, which hold head_dim or the keys in the lanes: for one accumulate type. Rows of tiles
+/// are padded to whole vectors, their number to a multiple of four.
+template <class Real>
+struct row_verbs {
+  int lanes;    ///< numbers in one vector
+  bool widens;  ///< K and V of half and bfloat16 are read where they lie, not only those of Real
+  void (*dot_rows)(Real const* query, index_t query_stride, index_t rows, void const* key, element_kind kind,
+                   index_t key_stride, index_t keys, index_t keys_left, index_t head_dim, Real* scores,
+                   index_t score_stride, Real* sums);
+  void (*softmax_rows)(Real* scores, index_t score_stride, index_t rows, index_t keys, Real* row_max, Real* row_sum,
+                       Real* out, index_t out_stride);
+  void (*add_rows)(Real const* probabilities, index_t probability_stride, index_t rows, void const* value,
+                   element_kind kind, index_t value_stride, index_t keys, index_t keys_left, index_t head_dim,
+                   Real* out, index_t out_stride);
+  void (*merge_rows)(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max, Real const* next_sum,
+                     Real const* next_out, index_t out_stride);
+};
+
 /// The door of the one verb that is made anew for each rule; `rule` is the caller's, with its type forgotten.
 template <class Real>
 using rule_verb = void (*)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area,

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "heed/cpu/verb/accumulate.hpp"
+#include "heed/cpu/verb/add_rows.hpp"
+#include "heed/cpu/verb/dot_rows.hpp"
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verb/rule.hpp"
 #include "heed/cpu/verb/scores.hpp"
 #include "heed/cpu/verb/softmax.hpp"
+#include "heed/cpu/verb/softmax_rows.hpp"
 #include "heed/cpu/verbs.hpp"
 
 namespace heed::detail {
@@ -19,6 +22,7 @@ inline constexpr int tile_rows = 8;  // keys or value dimensions in one register
 #else
 inline constexpr int tile_rows = 4;  // 16 registers
 #endif
+inline constexpr int row_tile = 2;  // vectors beside each other in a tile of four rows
 
 template <class Real, int Vectors>
 HEED_DOOR_V1 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
@@ -99,6 +103,36 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    pack_rows<Real>,
                                    pack_value<Real>,
                                    unpack_rows<Real>};
+
+template <class Real>
+HEED_DOOR_V1 void dot_rows(Real const* query, index_t query_stride, index_t rows, void const* key, element_kind kind,
+                           index_t key_stride, index_t keys, index_t keys_left, index_t head_dim, Real* to,
+                           index_t score_stride, Real* sums) {
+  detail::dot_rows<pack<Real>, row_tile>(query, query_stride, rows, key, kind, key_stride, keys, keys_left, head_dim,
+                                         to, score_stride, sums);
+}
+template <class Real>
+HEED_DOOR_V1 void softmax_rows(Real* scores, index_t score_stride, index_t rows, index_t keys, Real* row_max,
+                               Real* row_sum, Real* out, index_t out_stride) {
+  detail::softmax_rows<pack<Real>>(scores, score_stride, rows, keys, row_max, row_sum, out, out_stride);
+}
+template <class Real>
+HEED_DOOR_V1 void add_rows(Real const* probabilities, index_t probability_stride, index_t rows, void const* value,
+                           element_kind kind, index_t value_stride, index_t keys, index_t keys_left, index_t head_dim,
+                           Real* out, index_t out_stride) {
+  detail::add_rows<pack<Real>, row_tile>(probabilities, probability_stride, rows, value, kind, value_stride, keys,
+                                         keys_left, head_dim, out, out_stride);
+}
+template <class Real>
+HEED_DOOR_V1 void merge_rows(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max,
+                             Real const* next_sum, Real const* next_out, index_t out_stride) {
+  detail::merge_rows<pack<Real>>(rows, row_max, row_sum, out, next_max, next_sum, next_out, out_stride);
+}
+
+template <class Real>
+inline constexpr row_verbs<Real> row_table{pack<Real>::lanes, reads_in_place<pack<Real>>(element_kind::bfloat16),
+                                           dot_rows<Real>,    softmax_rows<Real>,
+                                           add_rows<Real>,    merge_rows<Real>};
 
 }  // namespace v1
 }  // namespace HEED_ABI

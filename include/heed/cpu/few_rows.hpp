@@ -1,0 +1,468 @@
+// The walk of a few query rows over the keys of their key-value head: the counterpart of tile.hpp, with head_dim or the
+// keys in the lanes instead of the queries.
+#pragma once
+
+#include "heed/base/scratch.hpp"
+#include "heed/cpu/partition.hpp"
+#include "heed/cpu/row_outputs.hpp"
+#include "heed/cpu/row_source.hpp"
+#include "heed/cpu/tile.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+/// What is known of some query rows after the keys seen so far.
+template <class Real>
+struct row_state {
+  Real* row_max;  // [rows]
+  Real* row_sum;  // [rows]
+  Real* out;      // [rows, padded head_dim_v], not yet divided by row_sum
+};
+
+/// Query rows [row_begin, row_begin + rows_per_head) of heads [head, head + heads): head by head.
+template <class Real>
+struct row_set {
+  index_t head;
+  index_t heads;
+  index_t row_begin;
+  index_t rows_per_head;
+  Real const* query;  // [rows, padded head_dim_qk], scaled
+  Real* scores;       // [rows, score_stride]
+  Real* copy;         // [rows, score_stride], the scores that softmax has overwritten, for a second look
+
+  [[nodiscard]] index_t rows() const noexcept { return heads * rows_per_head; }
+};
+
+/// Rows of a run of heads that see something of a block, and keys [key_begin, key_end) that one of them may see.
+struct row_run {
+  index_t row;
+  index_t rows;
+  index_t key_begin;
+  index_t key_end;
+  index_t block_begin;  // the key of column 0 of the scores
+};
+
+/// What a walk over the keys does with the probabilities of a block.
+enum class row_pass : unsigned char {
+  attend,          // out += probabilities times values
+  attend_visible,  // the same, leaving out values that a row may not see
+  average,         // the same with final probabilities, halved
+  weigh            // writes final probabilities
+};
+
+/// All query rows of one key-value head of one batch item.
+template <class Real>
+class few_rows {
+ public:
+  few_rows(kernel<Real> const& run, row_verbs<Real> const& verb, index_t batch, index_t kv_head)
+      : run_(run),
+        call_(run.call),
+        verb_(verb),
+        batch_(batch),
+        kv_head_(kv_head),
+        seq_(sequence_of(run.call, run.rule, batch)),
+        key_(row_source_of(verb, call_.key, batch, kv_head, seq_)),
+        value_(row_source_of(verb, call_.value, batch, kv_head, seq_)),
+        query_columns_(padded(key_.columns)),
+        out_columns_(padded(value_.columns)),
+        score_stride_(padded(run.block_keys) + verb.lanes) {}
+
+  [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, row_verbs<Real> const& verb) noexcept {
+    few_rows unit(run, verb, 0, 0);
+    carver count(nullptr);
+    unit.carve(count);
+    return count.used() + 64;
+  }
+  [[nodiscard]] bool key_in_place() const noexcept { return key_.in_place; }
+  [[nodiscard]] bool value_in_place() const noexcept { return value_.in_place; }
+  /// Numbers in the state of one split.
+  [[nodiscard]] std::size_t state_size() const noexcept {
+    return static_cast<std::size_t>(padded(padded_rows() * (out_columns_ + 2)));
+  }
+  [[nodiscard]] row_state<Real> state_at(Real* memory) const noexcept {
+    const index_t rows = padded_rows();
+    return {memory + rows * out_columns_, memory + rows * (out_columns_ + 1), memory};
+  }
+
+  /// Takes its memory, of scratch_bytes, and packs the query rows.
+  void open(char* memory) {
+    carver from(memory);
+    carve(from);
+    const index_t rows_there = seq_.query_len;
+    all_ = {kv_head_ * call_.group_size, call_.group_size, 0, rows_there, query_, scores_, copy_};
+    for (index_t row = 0; row < all_.rows(); ++row) pack_query(row);
+    for (index_t i = all_.rows() * query_columns_; i < padded_rows() * query_columns_; ++i) query_[i] = Real(0);
+    // A tile of four rows may take up rows that are not there: they weigh nothing.
+    for (index_t i = all_.rows() * score_stride_; i < padded_rows() * score_stride_; ++i) scores_[i] = Real(0);
+  }
+
+  /// The keys that any row may see.
+  [[nodiscard]] key_range visible() const {
+    key_range all{seq_.key_end, seq_.key_begin};
+    for (index_t head = all_.head; head < all_.head + all_.heads; ++head) {
+      const key_range one = visible(all_, head);
+      if (one.begin < one.end) all = {lesser(all.begin, one.begin), greater(all.end, one.end)};
+    }
+    return all;
+  }
+
+  /// State of all rows after the keys of one split alone.
+  void attend_split(index_t split, index_t split_keys, row_state<Real> const& state) {
+    const key_range keys{split * split_keys, (split + 1) * split_keys};
+    clear(state, padded_rows());
+    walk(all_, keys, state, row_pass::attend);
+    // An infinity or a NaN: again without the values that a row may not see, for 0 * NaN is NaN. What was finite, and
+    // what remains, keeps its bits.
+    for (index_t row = 0; row < all_.rows(); ++row) {
+      if (is_finite(state, row)) continue;
+      const row_set<Real> one = single(row);
+      const row_state<Real> alone = state_at_row(single_state_, 0);
+      clear(alone, 4);
+      walk(one, keys, alone, row_pass::attend_visible);
+      for (index_t i = 0; i < out_columns_; ++i) state.out[row * out_columns_ + i] = alone.out[i];
+    }
+  }
+
+  /// The splits of `more` follow those of `state`.
+  void merge(row_state<Real> const& state, row_state<Real> const& more) const noexcept {
+    verb_.merge_rows(all_.rows(), state.row_max, state.row_sum, state.out, more.row_max, more.row_sum, more.out,
+                     out_columns_);
+  }
+  void copy(row_state<Real> const& from, row_state<Real> const& to) const noexcept {
+    for (std::size_t i = 0; i < state_size(); ++i) to.out[i] = from.out[i];
+  }
+  void clear(row_state<Real> const& state) const noexcept { clear(state, padded_rows()); }
+
+  /// All keys, split by split, on this thread.
+  void attend(index_t split_keys) {
+    const key_range keys = visible();
+    const row_state<Real> state = state_at(state_), next = state_at(next_state_);
+    clear(state, padded_rows());
+    bool first = true;
+    for (index_t split = keys.begin / split_keys; split * split_keys < keys.end; ++split) {
+      attend_split(split, split_keys, first ? state : next);
+      if (!first) merge(state, next);
+      first = false;
+    }
+    write(state);
+  }
+
+  /// Writes all outputs, once all keys are seen.
+  void write(row_state<Real> const& state) {
+    for (index_t row = 0; row < all_.rows(); ++row) write_row(state, row);
+    if (call_.weights.given()) write_weights(state);
+    for (index_t head = all_.head; head < all_.head + all_.heads; ++head) {
+      for (index_t row = seq_.query_len; row < call_.seq_len_q; ++row) write_empty_row(call_, batch_, head, row);
+    }
+  }
+
+ private:
+  [[nodiscard]] index_t padded(index_t columns) const noexcept { return ceil_div(columns, verb_.lanes) * verb_.lanes; }
+  /// A tile of four may begin at any row that is there.
+  [[nodiscard]] index_t padded_rows() const noexcept { return call_.group_size * call_.seq_len_q + 3; }
+
+  void carve(carver& from) {
+    const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
+    const index_t rows = padded_rows();
+    rule_vectors_ = static_cast<int>(ceil_div(call_.seq_len_q, run_.verb.lanes));
+    const index_t rule_lanes = rule_vectors_ * run_.verb.lanes;
+    query_ = take(rows * query_columns_);
+    scores_ = take(rows * score_stride_);
+    copy_ = take(rows * score_stride_);
+    single_scores_ = take(4 * score_stride_);
+    rule_scores_ = take(run_.block_keys * rule_lanes);
+    rule_max_ = take(2 * rule_lanes);
+    sums_ = take(4 * verb_.lanes * verb_.lanes);
+    line_ = take(greater(run_.block_keys, greater(query_columns_, out_columns_)));
+    state_ = take(static_cast<index_t>(state_size()));
+    next_state_ = take(static_cast<index_t>(state_size()));
+    single_state_ = take(4 * (out_columns_ + 2));
+    if (!key_.in_place) packed_key_ = take(run_.block_keys * key_.columns);
+    if (!value_.in_place) packed_value_ = take(run_.block_keys * value_.columns);
+  }
+
+  void pack_query(index_t row) noexcept {
+    Real* const to = query_ + row * query_columns_;
+    const index_t columns = call_.head_dim_qk;
+    run_.verb.pack_rows(call_.query.row(batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head),
+                        call_.query.kind, 0, call_.query.strides[3], 1, columns, line_);
+    const index_t whole = key_.columns / verb_.lanes * verb_.lanes;
+    for (index_t i = 0; i < query_columns_; ++i) {
+      // The last vector reaches back; what it repeats is 0.
+      const index_t column = i < whole ? i : i - (query_columns_ - key_.columns);
+      to[i] = column < columns && (i < whole || column >= whole) ? line_[column] * run_.scale : Real(0);
+    }
+  }
+
+  void clear(row_state<Real> const& state, index_t rows) const noexcept {
+    for (index_t row = 0; row < rows; ++row) {
+      state.row_max[row] = -infinity<Real>;
+      state.row_sum[row] = Real(0);
+    }
+    for (index_t i = 0; i < rows * out_columns_; ++i) state.out[i] = Real(0);
+  }
+
+  [[nodiscard]] row_state<Real> state_at_row(Real* memory, index_t row) const noexcept {
+    return {memory + 4 * out_columns_ + row, memory + 4 * out_columns_ + 4 + row, memory + row * out_columns_};
+  }
+  /// One of all rows, with scores of its own.
+  [[nodiscard]] row_set<Real> single(index_t row) const noexcept {
+    for (index_t i = score_stride_; i < 4 * score_stride_; ++i) single_scores_[i] = Real(0);
+    return {all_.head + row / all_.rows_per_head,
+            1,
+            row % all_.rows_per_head,
+            1,
+            query_ + row * query_columns_,
+            single_scores_,
+            copy_};
+  }
+
+  [[nodiscard]] key_range visible(row_set<Real> const& set, index_t head) const {
+    const block whole{batch_,         head,
+                      set.row_begin,  set.row_begin + set.rows_per_head,
+                      seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
+                      seq_.offset};
+    if (set.rows_per_head == 0 || whole.key_begin >= whole.key_end) return {0, 0};
+    return run_.rule.visible_keys(run_.rule.rule, whole);
+  }
+
+  /// For each run of heads that see something of a block of keys: scores, those that the rule hides -inf, and what the
+  /// pass does with them. Blocks that it hides from all are never read. A score's place in its vector counts from
+  /// the block's first key: no row's bits depend on what other rows see.
+  void walk(row_set<Real> const& set, key_range within, row_state<Real> const& state, row_pass pass) {
+    key_range range[most_decode_rows];
+    key_range all{within.end, within.begin};
+    for (index_t h = 0; h < set.heads; ++h) {
+      range[h] = visible(set, set.head + h);
+      range[h] = {greater(range[h].begin, within.begin), lesser(range[h].end, within.end)};
+      if (range[h].begin < range[h].end) all = {lesser(all.begin, range[h].begin), greater(all.end, range[h].end)};
+    }
+    for (index_t begin = all.begin / run_.block_keys * run_.block_keys; begin < all.end; begin += run_.block_keys) {
+      block area[most_decode_rows];
+      cover seen[most_decode_rows];
+      key_range read{begin + run_.block_keys, begin};
+      for (index_t h = 0; h < set.heads; ++h) {
+        area[h] = {batch_,
+                   set.head + h,
+                   set.row_begin,
+                   set.row_begin + set.rows_per_head,
+                   greater(begin, range[h].begin),
+                   lesser(begin + run_.block_keys, range[h].end),
+                   seq_.offset};
+        seen[h] = area[h].key_begin < area[h].key_end ? run_.rule.covers(run_.rule.rule, area[h]) : cover::none;
+        if (seen[h] == cover::none) continue;
+        read = {lesser(read.begin, area[h].key_begin), greater(read.end, area[h].key_end)};
+      }
+      if (read.begin >= read.end) continue;
+      keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, read);
+      values_ = loaded(run_.verb, value_, call_.value, packed_value_, batch_, kv_head_, read);
+      for (index_t h = 0; h < set.heads;) {
+        if (seen[h] == cover::none) {
+          ++h;
+          continue;
+        }
+        row_run run{h * set.rows_per_head, 0, area[h].key_begin, area[h].key_end, begin};
+        const index_t first = h;
+        for (; h < set.heads && seen[h] != cover::none; ++h) {
+          run.rows += set.rows_per_head;
+          run.key_begin = lesser(run.key_begin, area[h].key_begin);
+          run.key_end = greater(run.key_end, area[h].key_end);
+        }
+        score(set, run);
+        for (index_t head = first; head < h; ++head) {
+          const index_t row = head * set.rows_per_head;
+          hide(set, row, begin, run.key_begin, area[head].key_begin);
+          hide(set, row, begin, area[head].key_end, run.key_end);
+          if (seen[head] == cover::partial) apply_rule(set, row, begin, area[head]);
+        }
+        visit(set, run, state, pass);
+      }
+    }
+  }
+
+  void visit(row_set<Real> const& set, row_run const& run, row_state<Real> const& state, row_pass pass) {
+    if (pass != row_pass::attend) keep_scores(set, run);
+    verb_.softmax_rows(set.scores + run.row * score_stride_ + first_column(run), score_stride_, run.rows,
+                       last_column(run) - first_column(run), state.row_max + run.row, state.row_sum + run.row,
+                       state.out + run.row * out_columns_, out_columns_);
+    if (pass == row_pass::weigh) return write_weights(run);
+    if (pass == row_pass::attend) {
+      return add(set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, run.rows, run.key_begin,
+                 run.key_end, state.out + run.row * out_columns_);
+    }
+    if (pass == row_pass::average) {
+      for (index_t i = first_column(run); i < last_column(run); ++i) set.scores[i] *= half_factor_;
+    }
+    const auto hidden = [&](index_t key) { return set.copy[key - run.block_begin] == -infinity<Real>; };
+    for (index_t key = run.key_begin; key < run.key_end;) {
+      const index_t begin = key;
+      while (key < run.key_end && !hidden(key)) ++key;
+      if (begin < key) add(set.scores + begin - run.block_begin, 1, begin, key, state.out);
+      while (key < run.key_end && hidden(key)) ++key;
+    }
+  }
+
+  void add(Real const* probabilities, index_t rows, index_t begin, index_t end, Real* out) const noexcept {
+    verb_.add_rows(probabilities, score_stride_, rows, values_.at(begin), values_.kind, values_.stride, end - begin,
+                   values_.end - begin, values_.columns, out, out_columns_);
+  }
+
+  [[nodiscard]] index_t first_column(row_run const& run) const noexcept {
+    return (run.key_begin - run.block_begin) / verb_.lanes * verb_.lanes;
+  }
+  [[nodiscard]] index_t last_column(row_run const& run) const noexcept { return padded(run.key_end - run.block_begin); }
+
+  /// Scores of a run, -inf in the rest of their vectors.
+  void score(row_set<Real> const& set, row_run const& run) const noexcept {
+    verb_.dot_rows(set.query + run.row * query_columns_, query_columns_, run.rows, keys_.at(run.key_begin), keys_.kind,
+                   keys_.stride, run.key_end - run.key_begin, keys_.end - run.key_begin, keys_.columns,
+                   set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, score_stride_, sums_);
+    for (index_t row = run.row; row < run.row + run.rows; ++row) {
+      Real* const line = set.scores + row * score_stride_;
+      for (index_t i = first_column(run); i < run.key_begin - run.block_begin; ++i) line[i] = -infinity<Real>;
+      for (index_t i = run.key_end - run.block_begin; i < last_column(run); ++i) line[i] = -infinity<Real>;
+    }
+    // Rows behind the run may be taken up by its last tile.
+    for (index_t row = run.row + run.rows; row < lesser(set.rows(), run.row + run.rows + 3); ++row) {
+      Real* const line = set.scores + row * score_stride_;
+      for (index_t i = first_column(run); i < last_column(run); ++i) line[i] = Real(0);
+    }
+  }
+
+  void hide(row_set<Real> const& set, index_t row, index_t block_begin, index_t begin, index_t end) const noexcept {
+    for (index_t r = row; r < row + set.rows_per_head; ++r) {
+      for (index_t key = begin; key < end; ++key) {
+        set.scores[r * score_stride_ + key - block_begin] = -infinity<Real>;
+      }
+    }
+  }
+
+  /// The rule looks at queries side by side: the rows of one head go there and back.
+  void apply_rule(row_set<Real> const& set, index_t row, index_t block_begin, block const& area) const {
+    const int vectors = static_cast<int>(ceil_div(set.rows_per_head, run_.verb.lanes));
+    const index_t lanes = vectors * run_.verb.lanes;
+    const index_t keys = area.key_end - area.key_begin;
+    Real* const scores = set.scores + row * score_stride_ + area.key_begin - block_begin;
+    for (index_t i = 0; i < keys * lanes; ++i) rule_scores_[i] = Real(0);
+    for (index_t lane = 0; lane < lanes; ++lane) rule_max_[lane] = -infinity<Real>;
+    for (index_t r = 0; r < set.rows_per_head; ++r) {
+      for (index_t key = 0; key < keys; ++key) rule_scores_[key * lanes + r] = scores[r * score_stride_ + key];
+    }
+    run_.apply_rule(run_.rule.rule, rule_scores_, lanes, vectors, area, rule_max_, rule_max_ + lanes);
+    for (index_t r = 0; r < set.rows_per_head; ++r) {
+      for (index_t key = 0; key < keys; ++key) scores[r * score_stride_ + key] = rule_scores_[key * lanes + r];
+    }
+  }
+
+  void keep_scores(row_set<Real> const& set, row_run const& run) const noexcept {
+    for (index_t row = run.row; row < run.row + run.rows; ++row) {
+      for (index_t i = first_column(run); i < last_column(run); ++i) {
+        set.copy[row * score_stride_ + i] = set.scores[row * score_stride_ + i];
+      }
+    }
+  }
+
+  [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
+  [[nodiscard]] bool is_finite(row_state<Real> const& state, index_t row) const noexcept {
+    Real poison(0);  // or NaN once an infinity or a NaN has been met
+    for (index_t i = 0; i < out_columns_; ++i) poison += state.out[row * out_columns_ + i] * Real(0);
+    return poison == Real(0);
+  }
+
+  /// The place of a column in a row of out.
+  [[nodiscard]] index_t place_of(index_t column) const noexcept {
+    const index_t whole = value_.columns / verb_.lanes * verb_.lanes;
+    return column < whole ? column : column + out_columns_ - value_.columns;
+  }
+
+  void write_row(row_state<Real> const& state, index_t row) {
+    const index_t head = all_.head + row / all_.rows_per_head, query = row % all_.rows_per_head;
+    const Real sum = state.row_sum[row];
+    const Real factor = sum == Real(0) ? Real(0) : Real(1) / sum;
+    Real const* const out = state.out + row * out_columns_;
+    if (is_finite(state, row)) {
+      for (index_t i = 0; i < call_.head_dim_v; ++i) line_[i] = out[place_of(i)] * factor;
+    } else {
+      recover(state, row, factor);
+    }
+    operand const& to = call_.out;
+    run_.verb.unpack_rows(line_, 1, call_.head_dim_v, to.row(batch_, head, query), to.kind, 0, to.strides[3]);
+    if (!call_.lse.given()) return;
+    write_lse(call_, batch_, head, query,
+              sum == Real(0) ? -infinity<double>
+                             : static_cast<double>(state.row_max[row]) + __builtin_log(static_cast<double>(sum)));
+  }
+
+  /// A sum that overflowed before its division: the mean of such values is not infinite, and is computed as one, from
+  /// the final probabilities. Half of everything, so that probabilities that round to a little over 1 in sum do not
+  /// pass the largest value. What was finite keeps its bits.
+  void recover(row_state<Real> const& state, index_t row, Real factor) {
+    const row_set<Real> one = single(row);
+    const row_state<Real> again = state_at_row(single_state_, 0);
+    clear(again, 4);
+    again.row_max[0] = state.row_max[row];
+    half_factor_ = factor * Real(0.5);
+    walk(one, visible(one, one.head), again, row_pass::average);
+    constexpr Real most = sizeof(Real) == 4 ? Real(__FLT_MAX__) : Real(__DBL_MAX__);
+    for (index_t i = 0; i < call_.head_dim_v; ++i) {
+      const Real before = state.out[row * out_columns_ + place_of(i)], half = again.out[place_of(i)];
+      const bool overflows = is_finite(half) && !is_finite(half * Real(2));
+      line_[i] = is_finite(before) ? before * factor : !overflows ? half * Real(2) : half > Real(0) ? most : -most;
+    }
+  }
+
+  void write_weights(row_state<Real> const& state) {
+    const row_state<Real> again = state_at(next_state_);
+    clear(again, padded_rows());
+    for (index_t row = 0; row < all_.rows(); ++row) {
+      again.row_max[row] = state.row_max[row];
+      factor_[row] = state.row_sum[row] == Real(0) ? Real(0) : Real(1) / state.row_sum[row];
+      written_[row] = 0;
+    }
+    walk(all_, visible(), again, row_pass::weigh);
+    for (index_t row = 0; row < all_.rows(); ++row) write_zero_weights(row, call_.seq_len_kv);
+  }
+
+  void write_zero_weights(index_t row, index_t end) const noexcept {
+    write_zeros(call_.weights, batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head, written_[row],
+                end);
+  }
+
+  void write_weights(row_run const& run) noexcept {
+    operand const& weights = call_.weights;
+    const index_t count = run.key_end - run.key_begin;
+    for (index_t row = run.row; row < run.row + run.rows; ++row) {
+      for (index_t i = 0; i < count; ++i) {
+        const index_t place = row * score_stride_ + run.key_begin - run.block_begin + i;
+        line_[i] = copy_[place] == -infinity<Real> ? Real(0) : scores_[place] * factor_[row];
+      }
+      write_zero_weights(row, run.key_begin);
+      run_.verb.unpack_rows(
+          line_, 1, count,
+          static_cast<char*>(weights.row(batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head)) +
+              run.key_begin * weights.strides[3] * element_size(weights.kind),
+          weights.kind, 0, weights.strides[3]);
+      written_[row] = run.key_end;
+    }
+  }
+
+  kernel<Real> const& run_;
+  problem const& call_;
+  row_verbs<Real> const& verb_;
+  index_t batch_, kv_head_;
+  sequence seq_;
+  row_source key_, value_;        // where they lie, or will be packed
+  row_source keys_{}, values_{};  // of the block at hand
+  index_t query_columns_, out_columns_, score_stride_;
+  row_set<Real> all_{};
+  int rule_vectors_ = 1;
+  Real half_factor_ = 0;               // of the row that is averaged
+  Real factor_[most_decode_rows];      // 1 / row_sum
+  index_t written_[most_decode_rows];  // keys whose weights are written
+  Real *query_ = nullptr, *scores_ = nullptr, *copy_ = nullptr, *single_scores_ = nullptr, *rule_scores_ = nullptr,
+       *rule_max_ = nullptr, *sums_ = nullptr, *line_ = nullptr, *state_ = nullptr, *next_state_ = nullptr,
+       *single_state_ = nullptr, *packed_key_ = nullptr, *packed_value_ = nullptr;
+};
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

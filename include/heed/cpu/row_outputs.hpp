@@ -1,0 +1,36 @@
+// What is written for whole rows without a kernel: the logarithm of the sum, and the zeros of what sees no key.
+#pragma once
+
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+inline void write_lse(problem const& call, index_t batch, index_t head, index_t row, double value) noexcept {
+  void* const place = call.lse.row(batch, head, row);
+  if (call.lse.kind == element_kind::float64) {
+    *static_cast<double*>(place) = value;
+  } else {
+    *static_cast<float*>(place) = static_cast<float>(value);
+  }
+}
+
+/// Columns [begin, end) of one row of `to` are 0.
+inline void write_zeros(operand const& to, index_t batch, index_t head, index_t row, index_t begin,
+                        index_t end) noexcept {
+  with_element(to.kind, [&](auto element) {
+    using element_type = decltype(element);
+    element_type* const line = static_cast<element_type*>(to.row(batch, head, row));
+    for (index_t column = begin; column < end; ++column) line[column * to.strides[3]] = element_type(0.0f);
+  });
+}
+
+/// A row that exists in the buffers and sees no key.
+inline void write_empty_row(problem const& call, index_t batch, index_t head, index_t row) noexcept {
+  write_zeros(call.out, batch, head, row, 0, call.head_dim_v);
+  if (call.lse.given()) write_lse(call, batch, head, row, -infinity<double>);
+  if (call.weights.given()) write_zeros(call.weights, batch, head, row, 0, call.seq_len_kv);
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

@@ -1,0 +1,59 @@
+// Rows of K or V as the verbs for few query rows read them: where they lie, or packed block by block.
+#pragma once
+
+#include "heed/cpu/table.hpp"
+#include "heed/view/problem.hpp"
+
+namespace heed::detail {
+inline namespace HEED_ABI {
+
+struct row_source {
+  void const* first;
+  element_kind kind;
+  index_t stride;
+  index_t columns;  // at least a whole vector
+  index_t begin;    // the key of `first`
+  index_t end;      // keys from here on are not wanted, or not here
+  bool in_place;
+
+  [[nodiscard]] void const* at(index_t key) const noexcept {
+    return static_cast<char const*>(first) + (key - begin) * stride * element_size(kind);
+  }
+};
+
+/// In place where a row's elements follow one another, fill a vector, and are of a type that the verbs read.
+template <class Real>
+[[nodiscard]] row_source row_source_of(row_verbs<Real> const& verb, operand const& box, index_t batch, index_t head,
+                                       sequence const& seq) noexcept {
+  constexpr element_kind real_kind = sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64;
+  const index_t columns = greater(box.extents[3], verb.lanes);
+  const bool readable = box.kind == real_kind || (verb.widens && element_size(box.kind) == 2);
+  if (readable && box.strides[3] == 1 && box.extents[3] == columns) {
+    return {box.row(batch, head, 0), box.kind, box.strides[2], columns, 0, greater(seq.key_begin, seq.key_end), true};
+  }
+  return {nullptr, real_kind, columns, columns, 0, 0, false};
+}
+
+/// Keys [keys.begin, keys.end) of a source. Rows shorter than a vector are filled up with 0.
+template <class Real>
+[[nodiscard]] row_source loaded(verbs<Real> const& verb, row_source source, operand const& box, Real* packed,
+                                index_t batch, index_t head, key_range keys) {
+  if (source.in_place) return source;
+  source.first = packed;
+  source.begin = keys.begin;
+  source.end = keys.end;
+  const index_t columns = box.extents[3];
+  if (columns == source.columns) {
+    verb.pack_rows(box.row(batch, head, keys.begin), box.kind, box.strides[2], box.strides[3], keys.end - keys.begin,
+                   columns, packed);
+    return source;
+  }
+  for (index_t key = keys.begin; key < keys.end; ++key, packed += source.columns) {
+    verb.pack_rows(box.row(batch, head, key), box.kind, 0, box.strides[3], 1, columns, packed);
+    for (index_t i = columns; i < source.columns; ++i) packed[i] = Real(0);
+  }
+  return source;
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail

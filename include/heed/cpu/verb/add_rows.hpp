@@ -1,0 +1,108 @@
+// add_rows: the output of a few query rows += probabilities times values, each value row read once.
+#pragma once
+
+#include "heed/base/index.hpp"
+#include "heed/cpu/verb/row_elements.hpp"
+
+namespace heed::detail {
+
+/// What the tiles of one call share; lengths and strides in elements.
+template <class Element, class Real>
+struct rows_to_add {
+  Real const* probabilities;  // [rows, probability_stride]
+  index_t probability_stride;
+  Element const* value;  // [keys, value_stride]
+  index_t value_stride;
+  index_t keys;
+  Real* out;  // [rows, out_stride]
+  index_t out_stride;
+  index_t ahead;  // asks for rows that many rows ahead, none where 0,
+  index_t last;   // but for none behind this one
+};
+
+// `Slices` vectors of `Rows` output rows, all accumulators in registers; each output is one chain over the keys.
+template <class Simd, int Rows, int Slices, class Element>
+HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar> const& of, index_t from, index_t to) noexcept {
+  using vector = typename Simd::vector;
+  vector sum[std::size_t{Rows}][std::size_t{Slices}];
+  HEED_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    HEED_UNROLL
+    for (int s = 0; s < Slices; ++s) Simd::load(sum[row][s], of.out + row * of.out_stride + to + s * Simd::lanes);
+  }
+  Element const* value = of.value + from;
+  for (index_t key = 0; key < of.keys; ++key, value += of.value_stride) {
+    if (of.ahead > 0) {
+      constexpr int step = static_cast<int>(cache_line) / (Simd::lanes * static_cast<int>(sizeof(Element)));
+      HEED_UNROLL
+      for (int s = 0; s<Slices; s += step> 0 ? step : 1) {
+        __builtin_prefetch(of.value + from + lesser(key + of.ahead, of.last) * of.value_stride + s * Simd::lanes, 0, 2);
+      }
+    }
+    vector at[std::size_t{Slices}];
+    HEED_UNROLL
+    for (int s = 0; s < Slices; ++s) widen<Simd>(at[s], value + s * Simd::lanes);
+    HEED_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      vector factor;
+      Simd::splat(factor, of.probabilities + row * of.probability_stride + key);
+      HEED_UNROLL
+      for (int s = 0; s < Slices; ++s) sum[row][s] += factor * at[s];
+    }
+  }
+  HEED_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    HEED_UNROLL
+    for (int s = 0; s < Slices; ++s) Simd::store(of.out + row * of.out_stride + to + s * Simd::lanes, sum[row][s]);
+  }
+}
+
+/// out [rows, out_stride] += probabilities [rows, probability_stride] * value [keys, value_stride], of keys_left that
+/// will be wanted in the end. Three more rows
+/// than there are may be written, with what their probabilities are.
+/// A row of out is whole vectors: of columns [0, head_dim) in their order, the last vector those of the last `lanes`.
+template <class Simd, int Slices>
+HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t probability_stride, index_t rows,
+                        void const* value, element_kind kind, index_t value_stride, index_t keys, index_t keys_left,
+                        index_t head_dim, typename Simd::scalar* out, index_t out_stride) noexcept {
+  constexpr index_t keys_near = 32;  // stay in the first-level cache for all slices and rows
+  with_row_element<Simd>(
+      kind, [&](auto element) __attribute__((always_inline)) {
+        using element_type = decltype(element);
+        for (index_t first = 0; first < keys; first += keys_near) {
+          rows_to_add<element_type, typename Simd::scalar> part{
+              probabilities + first,
+              probability_stride,
+              static_cast<element_type const*>(value) + first * value_stride,
+              value_stride,
+              lesser(keys_near, keys - first),
+              out,
+              out_stride,
+              keys_ahead<element_type>(head_dim),
+              keys_left - first - 1};
+          for (index_t row = 0; row < rows;) {
+            const bool four = rows - row > 2;
+            index_t dim = 0;
+            if (four) {
+              for (; dim + Slices * Simd::lanes <= head_dim; dim += Slices * Simd::lanes) {
+                add_tile<Simd, 4, Slices>(part, dim, dim);
+              }
+            } else {
+              for (; dim + 4 * Simd::lanes <= head_dim; dim += 4 * Simd::lanes) add_tile<Simd, 1, 4>(part, dim, dim);
+            }
+            // What whole tiles leave over, once for the rows that are left over. The last vector reaches back into the
+            // one before it rather than past the row's end.
+            for (; dim < head_dim && (four || rows - row == rows % 4); dim += Simd::lanes) {
+              add_tile<Simd, 4, 1>(part, lesser(dim, head_dim - Simd::lanes), dim);
+            }
+            const index_t done = four ? 4 : 1;
+            row += done;
+            part.probabilities += done * probability_stride;
+            part.out += done * out_stride;
+            part.ahead = 0;
+          }
+        }
+      });
+}
+
+}  // namespace heed::detail
