@@ -72,6 +72,15 @@ HEED_VERB void narrow_half(half* to, typename Simd::vector const& from) noexcept
 // A bfloat16 is the upper half of a float.
 template <class Simd>
 HEED_VERB void widen_bfloat16(typename Simd::vector& to, bfloat16 const* from) noexcept {
+#if defined(__x86_64__) && !defined(__clang__)
+  // GCC widens in two halves.
+  if constexpr (Simd::bytes == 64) {
+    asm("vpmovzxwd %1, %0\n\tvpslld $16, %0, %0"
+        : "=v"(to)
+        : "m"(*reinterpret_cast<typename Simd::loose_shorts const*>(from)));
+    return;
+  }
+#endif
   using integers = typename Simd::integers;
   const integers upper = __builtin_convertvector(*reinterpret_cast<typename Simd::loose_shorts const*>(from), integers)
                          << 16;

@@ -15,8 +15,9 @@ alignas(64) inline constexpr Real lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8,
 // The last vector of a row reaches back into the one before it rather than past the row's end; what it has seen twice
 // is 0 in query, and hidden here because 0 * inf is not 0.
 template <class Simd, int Rows, int Keys, class Element>
-HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride, Element const* const (&key)[Keys],
-                        index_t head_dim, typename Simd::scalar* sums, index_t sums_stride) noexcept {
+HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride,
+                        Element const* const (&key)[std::size_t{Keys}], index_t head_dim, typename Simd::scalar* sums,
+                        index_t sums_stride) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Keys}];
   HEED_UNROLL
@@ -62,7 +63,7 @@ HEED_VERB void dot_group(typename Simd::scalar const* query, index_t query_strid
                          index_t score_stride, typename Simd::scalar* sums, index_t ahead, index_t last) noexcept {
   constexpr int parts = Simd::lanes / Keys;
   for (index_t first = 0; first < keys; first += Keys) {
-    Element const* row[Keys];
+    Element const* row[std::size_t{Keys}];
     HEED_UNROLL
     for (int k = 0; k < Keys; ++k) {
       row[k] = key + lesser(first + k, keys - 1) * key_stride;
@@ -74,7 +75,7 @@ HEED_VERB void dot_group(typename Simd::scalar const* query, index_t query_strid
                                parts * Simd::lanes);
   }
   for (int row = 0; row < Rows; ++row) {
-    typename Simd::vector part[parts], total;
+    typename Simd::vector part[std::size_t{parts}], total;
     HEED_UNROLL
     for (int p = 0; p < parts; ++p) Simd::load(part[p], sums + (row * parts + p) * Simd::lanes);
     lane_sums<Simd, Keys>(total, part);
