@@ -122,9 +122,18 @@ template <class Query, class Key, class Value>
   return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise);
 }
 
-template <class Real, class Rule>
-void run_forward(problem const& call, Rule const& rule, verbs<Real> const& verb) {
-  forward<Real>(call, view_of(rule), rule_verb_of<Real, Rule>(current_isa().level), verb);
+/// The same for few query rows; null where there are none.
+template <class Query, class Key, class Value>
+[[nodiscard]] row_verbs<accumulate_type<Query>> const* row_verbs_for() noexcept {
+  return row_verbs_of<accumulate_type<Query>, element_kind_of<element_of<Key>>, element_kind_of<element_of<Value>>>(
+      current_isa().level);
+}
+
+template <class Query, class Key, class Value, class Rule>
+void run_forward(problem const& call, Rule const& rule) {
+  using Real = accumulate_type<Query>;
+  forward<Real>(call, view_of(rule), rule_verb_of<Real, Rule>(current_isa().level), verbs_for<Query, Key, Value>(call),
+                row_verbs_for<Query, Key, Value>());
 }
 
 /// The forms that allocate: out, and weights where asked for, of query's element type.
@@ -145,7 +154,7 @@ template <class Query, class Key, class Value, class Rule>
     call.weights = operand_of(result.weights.view());
   }
   call.out = operand_of(result.out.view());
-  run_forward(call, rule, verbs_for<Query, Key, Value>(call));
+  run_forward<Query, Key, Value>(call, rule);
   return result;
 }
 
@@ -184,7 +193,7 @@ void attention(Query const& query, Key const& key, Value const& value, Out&& out
   call.environment = environment.outside();
   detail::set_outputs(call, detail::outputs_of(std::forward<Out>(out)));
   detail::check_or_raise(call, rule, "heed::attention");
-  detail::run_forward(call, rule, detail::verbs_for<Query, Key, Value>(call));
+  detail::run_forward<Query, Key, Value>(call, rule);
 }
 template <class Query, class Key, class Value, detail::output_argument Out>
 void attention(Query const& query, Key const& key, Value const& value, Out&& out,

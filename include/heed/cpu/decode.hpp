@@ -8,12 +8,11 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// The verbs of a call that runs here and not on tiles of queries, or null. Bits depend on it, so it may ask for the
+/// Whether a call runs here, on these verbs, and not on tiles of queries. Bits depend on it, so it may ask for the
 /// level, types and sizes alone.
 template <class Real>
-[[nodiscard]] row_verbs<Real> const* decodes(problem const& call) noexcept {
-  row_verbs<Real> const* const verb = row_verbs_of<Real>(current_isa().level);
-  return verb != nullptr && is_decode(call.seq_len_q, call.group_size, verb->lanes) ? verb : nullptr;
+[[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb) noexcept {
+  return verb != nullptr && is_decode(call.seq_len_q, call.group_size, verb->lanes);
 }
 
 /// How such a call is cut. The size of a split is part of the result; how many are computed at a time, and by whom, is

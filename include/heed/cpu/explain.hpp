@@ -63,8 +63,9 @@ template <class Real>
 }
 
 template <class Real>
-[[nodiscard]] std::string explain(problem const& call, rule_view const& rule, verbs<Real> const& verb) {
-  row_verbs<Real> const* const few = decodes<Real>(call);
+[[nodiscard]] std::string explain(problem const& call, rule_view const& rule, verbs<Real> const& verb,
+                                  row_verbs<Real> const* row_verb) {
+  row_verbs<Real> const* const few = decodes(call, row_verb) ? row_verb : nullptr;
   const kernel<Real> run = kernel_of<Real>(call, rule, nullptr, few != nullptr ? verbs_of<Real, false>(false) : verb);
   double estimate = 0;
   const partition cut = partition_of(run, &estimate);

@@ -55,10 +55,11 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
 
 /// Runs a checked call. Real is the accumulate type.
 template <class Real>
-void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb) {
+void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb,
+             row_verbs<Real> const* few) {
   if (call.nothing_to_do()) return;
   const fp_environment environment;
-  if (row_verbs<Real> const* const few = decodes<Real>(call)) {
+  if (decodes(call, few)) {
     return decode_call<Real>(kernel_of(call, rule, apply, verbs_of<Real, false>(false)), *few).run();
   }
   kernel<Real> run = kernel_of(call, rule, apply, verb);

@@ -29,15 +29,16 @@ template <class Real, bool MayUseBf16Dot>
   return v1::table<Real>;
 }
 
-/// Null where the processor's vectors are too short to repay it.
-template <class Real>
+/// The verbs of calls with few query rows, for K and V of these kinds. Null where the processor's vectors are too short
+/// to repay it.
+template <class Real, element_kind Key, element_kind Value>
 [[nodiscard]] row_verbs<Real> const* row_verbs_of(isa_level level) noexcept {
 #if defined(__x86_64__)
-  if (level == isa_level::v4) return &v4::row_table<Real>;
-  return level == isa_level::v3 ? &v3::row_table<Real> : nullptr;
+  if (level == isa_level::v4) return &v4::row_table<Real, Key, Value>;
+  return level == isa_level::v3 ? &v3::row_table<Real, Key, Value> : nullptr;
 #else
   (void)level;
-  return &v1::row_table<Real>;
+  return &v1::row_table<Real, Key, Value>;
 #endif
 }
 

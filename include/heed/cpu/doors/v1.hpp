@@ -104,24 +104,24 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    pack_value<Real>,
                                    unpack_rows<Real>};
 
-template <class Real>
+template <class Real, element_kind Own>
 HEED_DOOR_V1 void dot_rows(Real const* query, index_t query_stride, index_t rows, void const* key, element_kind kind,
                            index_t key_stride, index_t keys, index_t keys_left, index_t head_dim, Real* to,
                            index_t score_stride, Real* sums) {
-  detail::dot_rows<pack<Real>, row_tile>(query, query_stride, rows, key, kind, key_stride, keys, keys_left, head_dim,
-                                         to, score_stride, sums);
+  detail::dot_rows<pack<Real>, row_tile, Own>(query, query_stride, rows, key, kind, key_stride, keys, keys_left,
+                                              head_dim, to, score_stride, sums);
 }
 template <class Real>
 HEED_DOOR_V1 void softmax_rows(Real* scores, index_t score_stride, index_t rows, index_t keys, Real* row_max,
                                Real* row_sum, Real* out, index_t out_stride) {
   detail::softmax_rows<pack<Real>>(scores, score_stride, rows, keys, row_max, row_sum, out, out_stride);
 }
-template <class Real>
+template <class Real, element_kind Own>
 HEED_DOOR_V1 void add_rows(Real const* probabilities, index_t probability_stride, index_t rows, void const* value,
                            element_kind kind, index_t value_stride, index_t keys, index_t keys_left, index_t head_dim,
                            Real* out, index_t out_stride) {
-  detail::add_rows<pack<Real>, row_tile>(probabilities, probability_stride, rows, value, kind, value_stride, keys,
-                                         keys_left, head_dim, out, out_stride);
+  detail::add_rows<pack<Real>, row_tile, Own>(probabilities, probability_stride, rows, value, kind, value_stride, keys,
+                                              keys_left, head_dim, out, out_stride);
 }
 template <class Real>
 HEED_DOOR_V1 void merge_rows(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max,
@@ -129,10 +129,11 @@ HEED_DOOR_V1 void merge_rows(index_t rows, Real* row_max, Real* row_sum, Real* o
   detail::merge_rows<pack<Real>>(rows, row_max, row_sum, out, next_max, next_sum, next_out, out_stride);
 }
 
-template <class Real>
-inline constexpr row_verbs<Real> row_table{pack<Real>::lanes, reads_in_place<pack<Real>>(element_kind::bfloat16),
-                                           dot_rows<Real>,    softmax_rows<Real>,
-                                           add_rows<Real>,    merge_rows<Real>};
+/// For operands K and V of these kinds.
+template <class Real, element_kind Key, element_kind Value>
+inline constexpr row_verbs<Real> row_table{pack<Real>::lanes,     reads_in_place<pack<Real>>(element_kind::bfloat16),
+                                           dot_rows<Real, Key>,   softmax_rows<Real>,
+                                           add_rows<Real, Value>, merge_rows<Real>};
 
 }  // namespace v1
 }  // namespace HEED_ABI

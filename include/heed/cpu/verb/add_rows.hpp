@@ -61,12 +61,12 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar> const& of, i
 /// will be wanted in the end. Three more rows
 /// than there are may be written, with what their probabilities are.
 /// A row of out is whole vectors: of columns [0, head_dim) in their order, the last vector those of the last `lanes`.
-template <class Simd, int Slices>
+template <class Simd, int Slices, element_kind Own>
 HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t probability_stride, index_t rows,
                         void const* value, element_kind kind, index_t value_stride, index_t keys, index_t keys_left,
                         index_t head_dim, typename Simd::scalar* out, index_t out_stride) noexcept {
   constexpr index_t keys_near = 32;  // stay in the first-level cache for all slices and rows
-  with_row_element<Simd>(
+  with_row_element<Simd, Own>(
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
         for (index_t first = 0; first < keys; first += keys_near) {

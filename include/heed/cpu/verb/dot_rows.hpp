@@ -86,11 +86,11 @@ HEED_VERB void dot_group(typename Simd::scalar const* query, index_t query_strid
 /// scores [rows, score_stride] of keys [0, keys), of keys_left that will be wanted in the end; up to a vector more is
 /// written behind the last score. Query rows are padded to whole vectors; three more than there are may be read, and
 /// their scores written. A single row takes one key after the other, in the order of memory.
-template <class Simd, int Keys>
+template <class Simd, int Keys, element_kind Own>
 HEED_VERB void dot_rows(typename Simd::scalar const* query, index_t query_stride, index_t rows, void const* key,
                         element_kind kind, index_t key_stride, index_t keys, index_t keys_left, index_t head_dim,
                         typename Simd::scalar* scores, index_t score_stride, typename Simd::scalar* sums) noexcept {
-  with_row_element<Simd>(
+  with_row_element<Simd, Own>(
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
         for (index_t first = 0; first < keys; first += Simd::lanes) {
