@@ -110,15 +110,16 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
 }
 
 /// The verbs for operands of these types. The bf16 dot product rounds probabilities to bfloat16, which a bfloat16
-/// output hides and a wider one would show; its scores are not scaled before the softmax, so that a huge scale would
-/// not fit.
+/// output hides and a wider one would show. Its scores are not scaled before the softmax: a huge scale would not fit
+/// there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of query.
 template <class Query, class Key, class Value>
 [[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
   constexpr bool is_bf16 = element_kind_of<element_of<Query>> == element_kind::bfloat16 &&
                            element_kind_of<element_of<Key>> == element_kind::bfloat16 &&
                            element_kind_of<element_of<Value>> == element_kind::bfloat16;
   const bool hides_rounding = !call.out.given() || call.out.kind == element_kind::bfloat16;
-  const bool fits = !call.options.scale.has_value() || __builtin_fabs(*call.options.scale) < 1e37;
+  const double size = call.options.scale.has_value() ? __builtin_fabs(*call.options.scale) : 1.0;
+  const bool fits = size > 1e-36 && size < 1e37;
   return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise);
 }
 

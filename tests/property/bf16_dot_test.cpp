@@ -35,6 +35,7 @@ TEST(Bf16Dot, RunsWhereItIsFastAndItsRoundingIsHidden) {
   EXPECT_EQ(uses_dot(narrow, narrow, narrow, out, {}), heed::detail::current_isa().fast_bf16_dot);
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.precise = true}));
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.scale = 1e38})) << "would not fit the exponent";
+  EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.scale = -1e-38})) << "would be lost to underflow";
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, wide_out, {})) << "a float output would show the rounding";
   EXPECT_FALSE(uses_dot(narrow, narrow, half, out, {}));
   EXPECT_FALSE(uses_dot(narrow, wide, narrow, out, {}));
@@ -102,7 +103,7 @@ TEST(Bf16Dot, HiddenNanChangesNothingAndVisibleNanStaysInItsRows) {
 TEST(Bf16Dot, ScalesOfEverySignMeanWhatTheySay) {
   const auto query = random_tensor<bfloat16>({1, 2, 60, 31}, 31);
   const auto key = random_tensor<bfloat16>({1, 2, 150, 31}, 32), value = random_tensor<bfloat16>({1, 2, 150, 31}, 33);
-  for (double scale : {0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1e-30, 7.0, -20.0}) {
+  for (double scale : {0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1e-30, -1e-38, 1e-45, 1e-300, 7.0, -20.0}) {
     const heed::attention_options options{.scale = scale};
     tensor<bfloat16, 4> out({1, 2, 60, 31});
     tensor<float, 3> lse({1, 2, 60});
@@ -115,6 +116,20 @@ TEST(Bf16Dot, ScalesOfEverySignMeanWhatTheySay) {
       const double right = static_cast<double>(exact.lse.data()[i]);
       ASSERT_NEAR(static_cast<double>(lse.data()[i]), right, 3e-6 * (1 + std::fabs(right))) << scale << " at " << i;
     }
+  }
+}
+
+/// 0 * NaN and 0 * infinity are NaN: a scale of 0 hides nothing.
+TEST(Bf16Dot, NanInQueryOutlivesAScaleOfZero) {
+  auto query = random_tensor<bfloat16>({1, 1, 3, 8}, 34);
+  query(0, 0, 1, 5) = bfloat16(std::numeric_limits<float>::quiet_NaN());
+  query(0, 0, 2, 6) = bfloat16(std::numeric_limits<float>::infinity());
+  const auto key = random_tensor<bfloat16>({1, 1, 9, 8}, 35);
+  const auto out = heed::attention(query, key, key, {.scale = 0.0});
+  for (index_t d = 0; d < 8; ++d) {
+    EXPECT_FALSE(std::isnan(static_cast<float>(out(0, 0, 0, d))));
+    EXPECT_TRUE(std::isnan(static_cast<float>(out(0, 0, 1, d))));
+    EXPECT_TRUE(std::isnan(static_cast<float>(out(0, 0, 2, d))));
   }
 }
 

@@ -13,7 +13,7 @@ template <class Real>
                                      verbs<Real> const& verb) noexcept {
   const double scale = call.options.scale.has_value() ? *call.options.scale
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
-  const Real unit = verb.elements_per_word > 1 && scale != 0 ? static_cast<Real>(__builtin_fabs(scale)) : Real(1);
+  const Real unit = verb.elements_per_word > 1 ? static_cast<Real>(__builtin_fabs(scale)) : Real(1);
   return {call,
           verb,
           rule,
@@ -22,6 +22,18 @@ template <class Real>
           log2_e<Real> * unit,
           unit,
           keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real)))};
+}
+
+/// The keys that any row of the query heads of one kv head may see. A rule may treat each of them its own way.
+[[nodiscard]] inline key_range keys_seen(problem const& call, rule_view const& rule, sequence const& seq, index_t batch,
+                                         index_t kv_head) {
+  key_range seen{seq.key_end, seq.key_begin};
+  for (index_t head = kv_head * call.group_size; head < (kv_head + 1) * call.group_size; ++head) {
+    const key_range one =
+        rule.visible_keys(rule.rule, {batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset});
+    if (one.begin < one.end) seen = {lesser(seen.begin, one.begin), greater(seen.end, one.end)};
+  }
+  return {greater(seen.begin, seq.key_begin), lesser(seen.end, seq.key_end)};
 }
 
 /// Packs what any row may see of K and V, of kv heads [first, end) of the batch, in pieces of keys_per_packing.
@@ -36,10 +48,9 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
     const index_t head = (first + place) % call.num_kv_heads;
     const sequence seq = sequence_of(call, run.rule, batch);
     if (seq.query_len == 0 || seq.key_begin >= seq.key_end) return;
-    const block whole{batch, head * call.group_size, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset};
-    const key_range seen = run.rule.visible_keys(run.rule.rule, whole);
-    const index_t begin = greater(item % pieces * keys_per_packing, greater(seq.key_begin, seen.begin));
-    const index_t last = lesser((item % pieces + 1) * keys_per_packing, lesser(seq.key_end, seen.end));
+    const key_range seen = keys_seen(call, run.rule, seq, batch, head);
+    const index_t begin = greater(item % pieces * keys_per_packing, seen.begin);
+    const index_t last = lesser((item % pieces + 1) * keys_per_packing, seen.end);
     if (begin >= last) return;
     if (run.key.first != nullptr) {
       pack_key_rows(run, batch, head, begin, last,

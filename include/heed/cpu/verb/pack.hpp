@@ -89,7 +89,7 @@ HEED_VERB void unpack_rows(typename Simd::scalar const* from, index_t rows, inde
       });
 }
 
-// What scale does to words: pairs only take its sign, or become 0; the verb softmax has the rest.
+// What scale does to words: pairs only take its sign; the verb softmax has the rest.
 template <class Simd>
 HEED_VERB void scale_words(typename Simd::vector& words, typename Simd::scalar scale) noexcept {
   if constexpr (Simd::elements_per_word == 1) {
@@ -97,8 +97,7 @@ HEED_VERB void scale_words(typename Simd::vector& words, typename Simd::scalar s
   } else {
     using integers = typename Simd::integers;
     const int flipped = scale < 0 ? static_cast<int>(0x80008000u) : 0;
-    const int kept = scale == 0 ? 0 : -1;
-    const integers signed_words = (reinterpret_cast<integers const&>(words) ^ flipped) & kept;
+    const integers signed_words = reinterpret_cast<integers const&>(words) ^ flipped;
     words = reinterpret_cast<typename Simd::vector const&>(signed_words);
   }
 }
