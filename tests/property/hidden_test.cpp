@@ -57,6 +57,30 @@ TEST(Hidden, GarbageChangesNoBitFewRowsHalf) { check_hidden<half>(67000, 30, dec
 TEST(Hidden, GarbageChangesNoBitFewRowsBfloat16) { check_hidden<bfloat16>(68000, 30, decode_scenario); }
 TEST(Hidden, GarbageChangesNoBitFewRowsDouble) { check_hidden<double>(69000, 30, decode_scenario); }
 
+/// Subnormal sums become a zero that has a sign; 0 times a hidden value has one too.
+TEST(Hidden, SignOfAHiddenValueDoesNotReachAZero) {
+  for (const index_t dim : {index_t{1}, index_t{16}}) {
+    tensor<float, 2> query({1, 1}), key({3, 1}), value({3, dim});
+    query(0, 0) = 1;
+    key(0, 0) = key(2, 0) = 0;
+    key(1, 0) = 5;
+    tensor<bool, 2> mask({1, 3});
+    mask(0, 0) = mask(0, 1) = true;
+    mask(0, 2) = false;
+    const auto with_hidden = [&](float hidden) {
+      for (index_t d = 0; d < dim; ++d) {
+        value(0, d) = -1.2e-38f;  // the least normal number: its share is none
+        value(1, d) = -0.0f;
+        value(2, d) = hidden;
+      }
+      return attention(query, key, value, keep_mask(mask));
+    };
+    const auto clean = with_hidden(1);
+    EXPECT_TRUE(same_bits(clean, with_hidden(-1)));
+    EXPECT_TRUE(same_bits(clean, with_hidden(std::numeric_limits<float>::quiet_NaN())));
+  }
+}
+
 /// A key that some rows of a tile may see and others may not holds a NaN: exactly the former get it.
 TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
   for (std::uint64_t seed = 64000; seed < 64200; seed += thinned) {

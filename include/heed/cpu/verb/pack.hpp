@@ -134,10 +134,12 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
   }
 }
 
-/// A tile [columns, lanes], each lane times its factor: to rows [rows, row_stride].
+/// A tile [columns, lanes], each lane times its factor: to rows [rows, row_stride]. Zeros lose their sign: a sum that
+/// has underflowed to -0 keeps it or not by the sign of values that its row does not even see.
 template <class Simd>
 HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::scalar const* factor, int vectors,
                            index_t rows, index_t columns, typename Simd::scalar* to, index_t row_stride) noexcept {
+  using Real = typename Simd::scalar;
   const index_t lanes = vectors * Simd::lanes;
   const index_t whole = columns / Simd::lanes * Simd::lanes;
   for (index_t lane = 0; lane < rows; lane += Simd::lanes) {
@@ -149,7 +151,7 @@ HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::sca
       HEED_UNROLL
       for (int row = 0; row < Simd::lanes; ++row) {
         Simd::load(square[row], from + (column + row) * lanes + lane);
-        square[row] *= times;
+        square[row] = (square[row] + Real(0)) * times;
       }
       transpose<Simd>(square);
       HEED_UNROLL
@@ -159,7 +161,7 @@ HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::sca
     }
     for (index_t row = lane; row < end; ++row) {
       for (index_t column = whole; column < columns; ++column) {
-        to[row * row_stride + column] = from[column * lanes + row] * factor[row];
+        to[row * row_stride + column] = (from[column * lanes + row] + Real(0)) * factor[row];
       }
     }
   }
