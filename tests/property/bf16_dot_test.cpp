@@ -142,6 +142,15 @@ TEST(Bf16Dot, OneKeyComesBackExactlyAndHugeMeansAreFinite) {
   for (index_t i = 0; i < value.size(); ++i) value.data()[i] = huge;
   const auto mean = heed::attention(query, query, value);
   for (index_t i = 0; i < mean.size(); ++i) EXPECT_EQ(mean.data()[i].bits, huge.bits);
+  for (index_t keys = 2; keys < 300; ++keys) {  // 1 / 13 rounds up, and others down
+    const auto key = random_tensor<bfloat16>({1, 1, keys, 4}, 43);
+    for (double size : {0.0, 2.0}) {
+      tensor<bfloat16, 4> same({1, 1, keys, 3});
+      for (index_t i = 0; i < same.size(); ++i) same.data()[i] = huge;
+      const auto out = heed::attention(random_tensor<bfloat16>({1, 1, 2, 4}, 44, size), key, same);
+      for (index_t i = 0; i < out.size(); ++i) ASSERT_EQ(out.data()[i].bits, huge.bits) << keys << " keys";
+    }
+  }
 }
 
 /// lse and weights are those of the probabilities before they are rounded.

@@ -168,9 +168,9 @@ class piece {
   }
 
   [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
-  [[nodiscard]] static Real doubled(Real half_mean) noexcept {
+  [[nodiscard]] static Real mean_of(Real half_mean, Real times) noexcept {
     constexpr Real most = sizeof(Real) == 4 ? Real(__FLT_MAX__) : Real(__DBL_MAX__);
-    if (!is_finite(half_mean) || is_finite(half_mean * Real(2))) return half_mean * Real(2);
+    if (!is_finite(half_mean) || is_finite(half_mean * times)) return half_mean * times;
     return half_mean > Real(0) ? most : -most;
   }
 
@@ -193,8 +193,10 @@ class piece {
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(0.5);
     attend_again(run_, work_, seq_, part_.batch, part_.kv_head, tile);
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(2);
+    const bool is_rounded = run_.verb.elements_per_word > 1;
     for (index_t i = 0; i < count; ++i) {
-      tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : doubled(tile.out[i]);
+      const Real times = is_rounded ? Real(1) / tile.row_sum[lanes + i % lanes] : Real(2);
+      tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : mean_of(tile.out[i], times);
     }
     return true;
   }

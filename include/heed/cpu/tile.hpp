@@ -228,12 +228,20 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
 }
 
 /// out = sum of final probabilities times values: it stays within the values, as the sum before its division may not.
+/// Rounded, the probabilities do not quite sum to what they should: row_sum [1] becomes their sum.
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real> const& tile) {
+  const int step = run.verb.elements_per_word;
+  const index_t lanes = tile.vectors * run.verb.lanes;
+  Real* const sum = tile.row_sum + lanes;
+  for (index_t lane = 0; step > 1 && lane < lanes; ++lane) sum[lane] = Real(0);
   revisit_probabilities(run, work, seq, batch, kv_head, tile, [&](block const&, index_t keys, key_rows<Real> value) {
-    const int step = run.verb.elements_per_word;
-    if (step > 1) run.verb.round_pairs(work.scores, keys, tile.vectors);
+    if (step > 1) {
+      run.verb.round_pairs(work.scores, keys, tile.vectors);
+      bfloat16 const* const rounded = reinterpret_cast<bfloat16 const*>(work.scores);
+      for (index_t i = 0; i < keys * lanes; ++i) sum[i / 2 % lanes] += static_cast<Real>(rounded[i]);
+    }
     run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step, run.call.head_dim_v,
                                 tile.vectors, tile.out, work.ones);
   });
