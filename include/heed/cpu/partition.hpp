@@ -8,7 +8,7 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// Lengths and offset of one sequence of the batch.
-[[nodiscard]] inline sequence sequence_of(problem const& call, rule_view const& rule, index_t batch) noexcept {
+[[nodiscard]] inline sequence sequence_of(problem const& call, rule_view const& rule, index_t batch) {
   sequence seq{call.seq_len_q, 0, call.seq_len_kv, 0};
   rule.narrow(rule.rule, batch, seq);
   seq.offset = call.options.anchor.offset(batch, seq.query_len, seq.key_end);

@@ -94,7 +94,7 @@ class piece {
   }
 
   /// Sets up the tile that begins at `row`; returns how many rows it takes.
-  index_t open_tile(carver& from, index_t head, index_t row, index_t rows_left) noexcept {
+  index_t open_tile(carver& from, index_t head, index_t row, index_t rows_left) {
     problem const& call = run_.call;
     query_tile<Real>& tile = tiles_[tile_count_++];
     tile.head = head;

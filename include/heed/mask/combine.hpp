@@ -5,24 +5,25 @@
 
 namespace heed {
 
-/// Two rules joined: a score is visible iff both allow it. `&` nests, so any number may be joined.
+/// Two rules joined: a score is visible iff both allow it. `&` nests, so any number may be joined. What one of them
+/// throws passes through.
 template <rule_type First, rule_type Second>
 struct both {
   First first;
   Second second;
 
-  [[nodiscard]] HEED_FN constexpr bool allows(position const& at) const noexcept {
+  [[nodiscard]] HEED_FN constexpr bool allows(position const& at) const {
     return first.allows(at) && second.allows(at);
   }
 
-  [[nodiscard]] HEED_FN constexpr cover covers(block const& area) const noexcept {
+  [[nodiscard]] HEED_FN constexpr cover covers(block const& area) const {
     const cover one = first.covers(area);
     if (one == cover::none) return cover::none;
     const cover other = second.covers(area);
     return one == cover::full || other == cover::none ? other : cover::partial;
   }
 
-  [[nodiscard]] HEED_FN constexpr key_range visible_keys(block const& area) const noexcept {
+  [[nodiscard]] HEED_FN constexpr key_range visible_keys(block const& area) const {
     block narrowed = area;
     const key_range range = detail::visible_keys(first, area);
     narrowed.key_begin = range.begin;
@@ -30,7 +31,7 @@ struct both {
     return detail::visible_keys(second, narrowed);
   }
 
-  HEED_FN constexpr void narrow(index_t batch, sequence& seq) const noexcept {
+  HEED_FN constexpr void narrow(index_t batch, sequence& seq) const {
     detail::narrow(first, batch, seq);
     detail::narrow(second, batch, seq);
   }

@@ -46,7 +46,7 @@ namespace detail {
 
 // A mask may know more: keys outside of which a block is certainly hidden, and shorter sequences.
 template <class Mask>
-[[nodiscard]] HEED_FN constexpr key_range visible_keys(Mask const& mask, block const& area) noexcept {
+[[nodiscard]] HEED_FN constexpr key_range visible_keys(Mask const& mask, block const& area) {
   if constexpr (requires { mask.visible_keys(area); }) {
     return mask.visible_keys(area);
   } else {
@@ -55,7 +55,7 @@ template <class Mask>
 }
 
 template <class Mask>
-HEED_FN constexpr void narrow(Mask const& mask, index_t batch, sequence& seq) noexcept {
+HEED_FN constexpr void narrow(Mask const& mask, index_t batch, sequence& seq) {
   if constexpr (requires { mask.narrow(batch, seq); }) mask.narrow(batch, seq);
 }
 
