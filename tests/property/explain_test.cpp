@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -130,6 +131,18 @@ void expect_that_explain_is_right(heed::axes<4> queries, index_t kv_heads, index
   EXPECT_EQ(blocks[2], asked.answered(heed::cover::partial)) << text;
   EXPECT_EQ(line(text, "elements evaluated: %lld"), numbers{static_cast<index_t>(asked.elements.size())}) << text;
   EXPECT_EQ(line(text, "flops: %lld"), numbers{asked.scores() * 2 * (queries[3] + 24)}) << text;
+}
+
+/// So much work that every number of threads is repaid: the products of that number stay within their type.
+TEST(Explain, AnyNumberOfThreadsMayBeAskedFor) {
+  const float one = 1;
+  const index_t rows = 1024, keys = index_t{1} << 20, dim = index_t{1} << 20;
+  const heed::tensor_view<float const, 4> query(&one, {1, 1, rows, dim}, {0, 0, 0, 0});
+  const heed::tensor_view<float const, 4> key(&one, {1, 1, keys, dim}, {0, 0, 0, 0});
+  const heed::tensor_view<float const, 4> value(&one, {1, 1, keys, 1}, {0, 0, 0, 0});
+  heed::tensor<float, 4> out({1, 1, rows, 1});
+  const std::string text = heed::explain(query, key, value, out, {.threads = 1000});
+  EXPECT_EQ(text, heed::explain(query, key, value, out, {.threads = std::numeric_limits<int>::max()}));
 }
 
 TEST(Explain, CountsWhatRuns) {

@@ -96,11 +96,11 @@ template <class Real>
   };
   count_chunks();
   // Enough items that no thread waits long for the last one.
-  while (cut.threads > 1 && cut.items(call) < 4 * cut.threads && cut.rows_per_item > full_tile) {
+  while (cut.threads > 1 && cut.items(call) < index_t{4} * cut.threads && cut.rows_per_item > full_tile) {
     cut.rows_per_item = ceil_div(cut.rows_per_item / 2, full_tile) * full_tile;
     count_chunks();
   }
-  while (cut.threads > 1 && cut.items(call) < 2 * cut.threads && cut.heads_per_item > 1) {
+  while (cut.threads > 1 && cut.items(call) < index_t{2} * cut.threads && cut.heads_per_item > 1) {
     cut.heads_per_item = ceil_div(cut.heads_per_item, 2);
     count_chunks();
   }
