@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "support/bits.hpp"
 #include "support/decode_scenario.hpp"
@@ -59,9 +60,9 @@ TEST(Hidden, GarbageChangesNoBitFewRowsDouble) { check_hidden<double>(69000, 30,
 
 /// Subnormal sums become a zero that has a sign; 0 times a hidden value has one too.
 TEST(Hidden, SignOfAHiddenValueDoesNotReachAZero) {
-  for (const index_t dim : {index_t{1}, index_t{16}}) {
-    tensor<float, 2> query({1, 1}), key({3, 1}), value({3, dim});
-    query(0, 0) = 1;
+  for (auto const& [rows, dim] : {std::pair{1, 1}, {1, 16}, {70, 1}, {70, 16}}) {
+    tensor<float, 2> query({rows, 1}), key({3, 1}), value({3, dim});
+    for (index_t i = 0; i < rows; ++i) query(i, 0) = 1;
     key(0, 0) = key(2, 0) = 0;
     key(1, 0) = 5;
     tensor<bool, 2> mask({1, 3});

@@ -381,7 +381,8 @@ class few_rows {
     const Real factor = sum == Real(0) ? Real(0) : Real(1) / sum;
     Real const* const out = state.out + row * out_columns_;
     if (is_finite(state, row)) {
-      for (index_t i = 0; i < call_.head_dim_v; ++i) line_[i] = out[place_of(i)] * factor;
+      // A zero loses its sign, which may come from a value that the row does not even see.
+      for (index_t i = 0; i < call_.head_dim_v; ++i) line_[i] = (out[place_of(i)] + Real(0)) * factor;
     } else {
       recover(state, row, factor);
     }
@@ -407,7 +408,10 @@ class few_rows {
     for (index_t i = 0; i < call_.head_dim_v; ++i) {
       const Real before = state.out[row * out_columns_ + place_of(i)], half = again.out[place_of(i)];
       const bool overflows = is_finite(half) && !is_finite(half * Real(2));
-      line_[i] = is_finite(before) ? before * factor : !overflows ? half * Real(2) : half > Real(0) ? most : -most;
+      line_[i] = is_finite(before) ? (before + Real(0)) * factor
+                 : !overflows      ? half * Real(2)
+                 : half > Real(0)  ? most
+                                   : -most;
     }
   }
 
