@@ -53,14 +53,14 @@ template <class Real>
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
   const index_t units = call.batch_size * call.num_kv_heads;
-  cut.apart = cut.splits > 1 && units < 4 * cut.threads && cut.threads > 1;
+  cut.apart = cut.splits > 1 && units < index_t{4} * cut.threads && cut.threads > 1;
   if (!cut.apart) {
     if (units < cut.threads) cut.threads = static_cast<int>(units);
     return cut;
   }
   const few_rows<Real> unit(run, verb, 0, 0);
   const index_t bytes = static_cast<index_t>(unit.state_size() * sizeof(Real));
-  const index_t held = greater(4 * cut.threads, partial_bytes / bytes);
+  const index_t held = greater(index_t{4} * cut.threads, partial_bytes / bytes);
   cut.splits_held = lesser(cut.splits, held);
   cut.units_held = greater(1, lesser(units, held / cut.splits_held));
   if (units * cut.splits < cut.threads) cut.threads = static_cast<int>(units * cut.splits);

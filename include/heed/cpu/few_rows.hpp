@@ -67,7 +67,7 @@ class few_rows {
         out_columns_(padded(value_.columns)),
         score_stride_(padded(run.block_keys) + verb.lanes) {}
 
-  [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, row_verbs<Real> const& verb) noexcept {
+  [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, row_verbs<Real> const& verb) {
     few_rows unit(run, verb, 0, 0);
     carver count(nullptr);
     unit.carve(count);

@@ -10,11 +10,11 @@ inline namespace HEED_ABI {
 /// Keys [key_begin, key_end) of a block. `none`: no row sees any. Otherwise only the rows in vectors
 /// [first_vector, end_vector) of the tile see some.
 struct stretch {
-  index_t key_begin;
-  index_t key_end;
-  cover seen;
-  int first_vector;
-  int end_vector;
+  index_t key_begin = 0;
+  index_t key_end = 0;
+  cover seen = cover::none;
+  int first_vector = 0;
+  int end_vector = 0;
 
   [[nodiscard]] bool is_alike(stretch const& other) const noexcept {
     return seen == other.seen && first_vector == other.first_vector && end_vector == other.end_vector;
