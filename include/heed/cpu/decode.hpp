@@ -12,7 +12,7 @@ inline namespace HEED_ABI {
 /// level, types and sizes alone.
 template <class Real>
 [[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb) noexcept {
-  return verb != nullptr && is_decode(call.seq_len_q, call.group_size, verb->lanes);
+  return verb != nullptr && is_decode(call.seq_len_q, verb->lanes);
 }
 
 /// How such a call is cut. The size of a split is part of the result; how many are computed at a time, and by whom, is
@@ -21,9 +21,9 @@ struct decode_cut {
   index_t split_keys = 1;
   index_t splits = 1;
   int threads = 1;
-  bool apart = false;       // the splits of one key-value head are items of their own
+  bool apart = false;       // the splits of one unit are items of their own
   index_t splits_held = 1;  // whose results wait for their merge, for each of
-  index_t units_held = 1;   // key-value heads of the batch
+  index_t units_held = 1;   // units
 };
 
 template <class Real>
@@ -52,13 +52,13 @@ template <class Real>
     const int wanted = call.options.threads == 0 ? workers_of(call, 0).available() : call.options.threads;
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
-  const index_t units = call.batch_size * call.num_kv_heads;
+  const index_t units = few_rows<Real>::units(call);
   cut.apart = cut.splits > 1 && units < index_t{4} * cut.threads && cut.threads > 1;
   if (!cut.apart) {
     if (units < cut.threads) cut.threads = static_cast<int>(units);
     return cut;
   }
-  const few_rows<Real> unit(run, verb, 0, 0);
+  const few_rows<Real> unit(run, verb, 0);
   const index_t bytes = static_cast<index_t>(unit.state_size() * sizeof(Real));
   const index_t held = greater(index_t{4} * cut.threads, partial_bytes / bytes);
   cut.splits_held = lesser(cut.splits, held);
@@ -71,11 +71,11 @@ template <class Real>
 template <class Real>
 [[nodiscard]] std::size_t held_bytes(kernel<Real> const& run, row_verbs<Real> const& verb, decode_cut const& cut) {
   if (!cut.apart) return 0;
-  const few_rows<Real> unit(run, verb, 0, 0);
+  const few_rows<Real> unit(run, verb, 0);
   return static_cast<std::size_t>(cut.units_held * (cut.splits_held + 1)) * unit.state_size() * sizeof(Real);
 }
 
-/// What the items of a call do: one key-value head as a whole, one split of it, or the merge of its splits.
+/// What the items of a call do: one unit (see few_rows) as a whole, one split of it, or the merge of its splits.
 enum class decode_step : unsigned char { whole, split, merge };
 
 template <class Real>
@@ -85,8 +85,8 @@ class decode_call {
       : run_(run),
         verb_(verb),
         cut_(decode_cut_of(run, verb)),
-        units_(run.call.batch_size * run.call.num_kv_heads),
-        state_size_(few_rows<Real>(run, verb, 0, 0).state_size()) {}
+        units_(few_rows<Real>::units(run.call)),
+        state_size_(few_rows<Real>(run, verb, 0).state_size()) {}
 
   void run() {
     if (!cut_.apart) {
@@ -106,13 +106,13 @@ class decode_call {
   }
 
  private:
-  /// One step for `parts` parts of each key-value head at hand.
+  /// One step for `parts` parts of each unit at hand.
   void each(decode_step step, index_t parts) {
     parallel_for((last_unit_ - first_unit_) * parts, workers_of(run_.call, cut_.threads), [&](index_t item) {
       const fp_environment worker_environment;
       const scratch memory(few_rows<Real>::scratch_bytes(run_, verb_));
       const index_t place = item / parts, unit = first_unit_ + place, part = item % parts;
-      few_rows<Real> rows(run_, verb_, unit / run_.call.num_kv_heads, unit % run_.call.num_kv_heads);
+      few_rows<Real> rows(run_, verb_, unit);
       rows.open(memory.data());
       switch (step) {
         case decode_step::whole: return rows.attend(cut_.split_keys);

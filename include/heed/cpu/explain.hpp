@@ -102,7 +102,7 @@ template <class Real>
       piece<Real>::scratch_bytes(run, cut) * static_cast<std::size_t>(cut.threads) +
       static_cast<std::size_t>(cut.heads_per_wave * packed_words(run, cut.key, cut.value)) * sizeof(Real);
   if (few != nullptr && !idle) {
-    const few_rows<Real> unit(run, *few, 0, 0);
+    const few_rows<Real> unit(run, *few, 0);
     key = unit.key_in_place() ? placement::in_place : placement::packed_by_piece;
     value = unit.value_in_place() ? placement::in_place : placement::packed_by_piece;
     scratch =
@@ -125,7 +125,8 @@ template <class Real>
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
                 isa_name(current_isa().level), few != nullptr ? "decode, " : "",
-                static_cast<long long>(few != nullptr ? call.group_size * call.seq_len_q : 3 * run.verb.lanes),
+                static_cast<long long>(few != nullptr ? few_rows<Real>::heads_together(call) * call.seq_len_q
+                                                      : 3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), all.elements, how(call.key, key).c_str(),

@@ -50,25 +50,35 @@ enum class row_pass : unsigned char {
   weigh            // writes final probabilities
 };
 
-/// All query rows of one key-value head of one batch item.
+/// One unit of work: the query rows of the heads, or of up to rows_together of them, that share one key-value head of
+/// one batch item.
 template <class Real>
 class few_rows {
  public:
-  few_rows(kernel<Real> const& run, row_verbs<Real> const& verb, index_t batch, index_t kv_head)
+  few_rows(kernel<Real> const& run, row_verbs<Real> const& verb, index_t unit)
       : run_(run),
         call_(run.call),
         verb_(verb),
-        batch_(batch),
-        kv_head_(kv_head),
-        seq_(sequence_of(run.call, run.rule, batch)),
-        key_(row_source_of(verb, call_.key, batch, kv_head, seq_)),
-        value_(row_source_of(verb, call_.value, batch, kv_head, seq_)),
+        batch_(unit / chunks(call_) / call_.num_kv_heads),
+        kv_head_(unit / chunks(call_) % call_.num_kv_heads),
+        head_begin_(kv_head_ * call_.group_size + unit % chunks(call_) * heads_together(call_)),
+        seq_(sequence_of(run.call, run.rule, batch_)),
+        key_(row_source_of(verb, call_.key, batch_, kv_head_, seq_)),
+        value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns)),
         score_stride_(padded(run.block_keys) + verb.lanes) {}
 
+  /// Query heads of one unit, and how many units there are.
+  [[nodiscard]] static index_t heads_together(problem const& call) noexcept {
+    return greater(1, lesser(call.group_size, rows_together / greater(1, call.seq_len_q)));
+  }
+  [[nodiscard]] static index_t units(problem const& call) noexcept {
+    return call.batch_size * call.num_kv_heads * chunks(call);
+  }
+
   [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, row_verbs<Real> const& verb) {
-    few_rows unit(run, verb, 0, 0);
+    few_rows unit(run, verb, 0);
     carver count(nullptr);
     unit.carve(count);
     return count.used() + 64;
@@ -89,7 +99,8 @@ class few_rows {
     carver from(memory);
     carve(from);
     const index_t rows_there = seq_.query_len;
-    all_ = {kv_head_ * call_.group_size, call_.group_size, 0, rows_there, query_, scores_, copy_};
+    const index_t heads_left = (kv_head_ + 1) * call_.group_size - head_begin_;
+    all_ = {head_begin_, lesser(heads_together(call_), heads_left), 0, rows_there, query_, scores_, copy_};
     for (index_t row = 0; row < all_.rows(); ++row) pack_query(row);
     for (index_t i = all_.rows() * query_columns_; i < padded_rows() * query_columns_; ++i) query_[i] = Real(0);
     // A tile of four rows may take up rows that are not there: they weigh nothing.
@@ -159,7 +170,10 @@ class few_rows {
  private:
   [[nodiscard]] index_t padded(index_t columns) const noexcept { return ceil_div(columns, verb_.lanes) * verb_.lanes; }
   /// A tile of four may begin at any row that is there.
-  [[nodiscard]] index_t padded_rows() const noexcept { return call_.group_size * call_.seq_len_q + 3; }
+  [[nodiscard]] static index_t chunks(problem const& call) noexcept {
+    return greater(1, ceil_div(call.group_size, heads_together(call)));
+  }
+  [[nodiscard]] index_t padded_rows() const noexcept { return heads_together(call_) * call_.seq_len_q + 3; }
 
   void carve(carver& from) {
     const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
@@ -230,7 +244,7 @@ class few_rows {
   /// pass does with them. Blocks that it hides from all are never read. A score's place in its vector counts from
   /// the block's first key: no row's bits depend on what other rows see.
   void walk(row_set<Real> const& set, key_range within, row_state<Real> const& state, row_pass pass) {
-    key_range range[most_decode_rows];
+    key_range range[rows_together];
     key_range all{within.end, within.begin};
     for (index_t h = 0; h < set.heads; ++h) {
       range[h] = visible(set, set.head + h);
@@ -238,8 +252,8 @@ class few_rows {
       if (range[h].begin < range[h].end) all = {lesser(all.begin, range[h].begin), greater(all.end, range[h].end)};
     }
     for (index_t begin = all.begin / run_.block_keys * run_.block_keys; begin < all.end; begin += run_.block_keys) {
-      block area[most_decode_rows];
-      cover seen[most_decode_rows];
+      block area[rows_together];
+      cover seen[rows_together];
       key_range read{begin + run_.block_keys, begin};
       for (index_t h = 0; h < set.heads; ++h) {
         area[h] = {batch_,
@@ -453,16 +467,16 @@ class few_rows {
   kernel<Real> const& run_;
   problem const& call_;
   row_verbs<Real> const& verb_;
-  index_t batch_, kv_head_;
+  index_t batch_, kv_head_, head_begin_;
   sequence seq_;
   row_source key_, value_;        // where they lie, or will be packed
   row_source keys_{}, values_{};  // of the block at hand
   index_t query_columns_, out_columns_, score_stride_;
   row_set<Real> all_{};
   int rule_vectors_ = 1;
-  Real half_factor_ = 0;               // of the row that is averaged
-  Real factor_[most_decode_rows];      // 1 / row_sum
-  index_t written_[most_decode_rows];  // keys whose weights are written
+  Real half_factor_ = 0;            // of the row that is averaged
+  Real factor_[rows_together];      // 1 / row_sum
+  index_t written_[rows_together];  // keys whose weights are written
   Real *query_ = nullptr, *scores_ = nullptr, *copy_ = nullptr, *single_scores_ = nullptr, *rule_scores_ = nullptr,
        *rule_max_ = nullptr, *sums_ = nullptr, *line_ = nullptr, *state_ = nullptr, *next_state_ = nullptr,
        *single_state_ = nullptr, *packed_key_ = nullptr, *packed_value_ = nullptr;

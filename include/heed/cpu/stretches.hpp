@@ -22,6 +22,12 @@ struct stretch {
 };
 
 /// The stretches of a block, in the order of the keys.
+struct stretches {
+  stretch const* items;
+  int count;
+};
+
+/// The same, being made.
 struct stretch_list {
   stretch items[largest_block_keys / keys_per_question + 1];
   int count = 0;

@@ -118,7 +118,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
 /// -inf. Returns how many keys there are.
 template <class Real>
 [[nodiscard]] index_t score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                                  block const& area, stretch_list const& parts, key_rows<Real> key) {
+                                  block const& area, stretches const& parts, key_rows<Real> key) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t lead = area.key_begin % run.verb.elements_per_word;
   const index_t end = lead + area.key_end - area.key_begin;
@@ -137,7 +137,7 @@ template <class Real>
 /// out = out * rescale + probabilities times values, leaving out what no row of a vector sees.
 template <class Real>
 void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                      block const& area, stretch_list const& parts, key_rows<Real> value) {
+                      block const& area, stretches const& parts, key_rows<Real> value) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const int step = run.verb.elements_per_word;
   const index_t base = area.key_begin / step;
@@ -166,14 +166,16 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
   }
 }
 
-/// How a block is cut: not at all where a rule leaves it whole.
-template <class Real>
-[[nodiscard]] stretch_list cut_block(kernel<Real> const& run, query_tile<Real> const& tile, block const& area,
-                                     cover seen) {
-  if (seen == cover::partial) return stretches_of(run.rule, area, tile.vectors, run.verb.lanes);
-  stretch_list list;
-  list.add({area.key_begin, area.key_end, seen, 0, tile.vectors});
-  return list;
+/// Calls `visit` with how a block is cut: not at all where a rule leaves it whole.
+template <class Real, class Visit>
+void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block const& area, cover seen,
+                    Visit const& visit) {
+  if (seen == cover::partial) {
+    const stretch_list list = stretches_of(run.rule, area, tile.vectors, run.verb.lanes);
+    return visit(stretches{list.items, list.count});
+  }
+  const stretch whole{area.key_begin, area.key_end, seen, 0, tile.vectors};
+  visit(stretches{&whole, 1});
 }
 
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
@@ -182,11 +184,12 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                   index_t kv_head, query_tile<Real> const* tiles, int tile_count) {
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const stretch_list parts = cut_block(run, tile, area, seen);
-              const index_t keys = score_block(run, work, tile, area, parts, key);
-              run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
-                                                 tile.row_sum, work.rescale);
-              accumulate_block(run, work, tile, area, parts, value);
+              with_stretches(run, tile, area, seen, [&](stretches const& parts) {
+                const index_t keys = score_block(run, work, tile, area, parts, key);
+                run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
+                                                   tile.row_sum, work.rescale);
+                accumulate_block(run, work, tile, area, parts, value);
+              });
             });
 }
 
@@ -203,7 +206,9 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
                     index_t kv_head, query_tile<Real> const& only) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = score_block(run, work, tile, area, cut_block(run, tile, area, seen), key);
+              index_t keys = 0;
+              with_stretches(run, tile, area, seen,
+                             [&](stretches const& parts) { keys = score_block(run, work, tile, area, parts, key); });
               keep_scores(run, work, tile, keys);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                  tile.row_sum, work.rescale);
@@ -220,7 +225,9 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
                            index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
             [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
-              const index_t keys = score_block(run, work, tile, area, cut_block(run, tile, area, seen), key);
+              index_t keys = 0;
+              with_stretches(run, tile, area, seen,
+                             [&](stretches const& parts) { keys = score_block(run, work, tile, area, parts, key); });
               keep_scores(run, work, tile, keys);
               run.verb.probabilities(work.scores, keys, tile.vectors, run.to_exponent, tile.row_max, tile.factor);
               visit(area, keys, value);

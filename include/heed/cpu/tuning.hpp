@@ -40,14 +40,15 @@ inline constexpr index_t read_ahead_bytes = 128 * 1024;
 /// Floating-point operations that repay waking one more thread: some 50 us.
 inline constexpr double flops_per_thread = 4e6;
 
-/// Up to so many query rows of a head, and rows that share keys and values, are held one by one, with head_dim in the
-/// lanes, rather than side by side in them. Few lanes are filled sooner. Short self-attention, with more rows than this
-/// and no more keys, is quicker side by side; the number of keys may not decide, for a buffer may be longer than what
-/// is in it.
-inline constexpr index_t most_decode_rows = 12;
-[[nodiscard]] constexpr bool is_decode(index_t seq_len_q, index_t group_size, index_t lanes) noexcept {
-  return seq_len_q <= 4 && seq_len_q * group_size <= lesser(most_decode_rows, lanes);
+/// Few query rows of a head are held one by one, with head_dim in the lanes, rather than side by side in them, where
+/// most lanes would stay empty: up to four, or fewer than fill half a vector. The number of keys may not decide, for a
+/// buffer may be longer than what is in it.
+[[nodiscard]] constexpr bool is_decode(index_t seq_len_q, index_t lanes) noexcept {
+  return seq_len_q <= greater(4, lanes / 2 - 1);
 }
+
+/// Query rows that share keys and values as they pass; the heads of larger groups take turns.
+inline constexpr index_t rows_together = 64;
 
 /// Blocks of keys in one split, the unit of work on the keys of few query rows. Results depend on it in their last
 /// bits.
