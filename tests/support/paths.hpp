@@ -1,0 +1,42 @@
+// Which way a call takes, as explain tells: a test of a path first makes sure that it is on it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "heed/heed.hpp"
+
+namespace heed::test {
+
+inline bool has_line(std::string const& text, std::string const& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+/// The number behind "name: ".
+inline double number_of(std::string const& text, std::string const& name) {
+  const auto place = ("\n" + text).find("\n" + name + ": ");
+  return place == std::string::npos ? -1 : std::strtod(text.c_str() + place + name.size() + 2, nullptr);
+}
+
+/// Few query rows run on kernels of their own at every level but the first; a group of at most four rows in any type.
+inline testing::AssertionResult is_decoded(std::string const& text) {
+  const bool says = text.find("\ntile: decode, ") != std::string::npos;
+  return says == (active_isa() != "v1") ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
+}
+
+/// bfloat16 throughout and many query rows: on the dot product where that is fast.
+template <class T>
+testing::AssertionResult is_on_the_fast_dot(std::string const& text) {
+  const bool wanted = element_kind_of<T> == element_kind::bfloat16 && detail::current_isa().fast_bf16_dot;
+  return has_line(text, wanted ? "bf16_dot: on" : "bf16_dot: off") ? testing::AssertionSuccess()
+                                                                   : testing::AssertionFailure() << text;
+}
+
+inline testing::AssertionResult is_packed_once(std::string const& text) {
+  return text.find("\nkey: packed once") != std::string::npos && text.find("\nvalue: packed once") != std::string::npos
+             ? testing::AssertionSuccess()
+             : testing::AssertionFailure() << text;
+}
+
+}  // namespace heed::test
