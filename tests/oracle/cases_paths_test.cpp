@@ -159,6 +159,26 @@ TEST(CasesPaths, E4_heads_expanded_with_stride_zero) {
   });
 }
 
+/// One key and value for all positions, with stride 0 over the keys.
+TEST(CasesPaths, E4_keys_expanded_with_stride_zero) {
+  for_each_type([]<class T>(T) {
+    for (index_t dim : {8, 64}) {
+      const auto one = pattern<T>(31, 10, {1, 2, 1, dim});
+      const tensor_view<T const, 4> expanded(one.data(), {1, 2, 1500, dim}, {0, dim, 0, 1});
+      for (index_t rows : {index_t{1}, index_t{4}, index_t{5}, many}) {
+        const auto q = random_tensor<T>({1, 2, rows, dim}, 11);
+        for (int threads : {1, 3}) {
+          const auto out = attend(q, expanded, expanded, no_mask{}, {.threads = threads}).out;
+          for (index_t i = 0; i < out.size(); ++i) {
+            const double right = static_cast<double>(one.data()[i / (rows * dim) * dim + i % dim]);
+            ASSERT_NEAR(static_cast<double>(out.data()[i]), right, tolerance<T>() * (1 + std::fabs(right))) << rows;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(CasesPaths, F15_a_bigger_buffer_changes_no_bit_where_keys_are_packed_once) {
   for_each_type([]<class T>(T) {
     const std::vector<index_t> used{300};
@@ -243,6 +263,38 @@ TEST(CasesPaths, H5_H9_strides_beyond_two_to_the_31_on_every_path) {
       for (index_t i = 0; i < of_heads.size(); ++i) {
         ASSERT_EQ(static_cast<double>(of_heads.data()[i]), i < of_heads.size() / 2 ? 1 : 3) << i;
       }
+    }
+  };
+  check(float{});
+  check(double{});
+  check(half{});
+  check(bfloat16{});
+}
+
+/// The same over more than a block of keys, each read at its own address.
+TEST(CasesPaths, H5_rows_of_a_long_sequence_beyond_two_to_the_31) {
+  const auto check = []<class T>(T) {
+    constexpr index_t dim = 64, keys = 150;
+    const index_t stride = (index_t{1} << 24) + 16;
+    sparse_memory memory(static_cast<std::size_t>((keys - 1) * stride + dim) * sizeof(T));
+    HEED_SKIP_UNLESS_RESERVED(memory);
+    T* const base = memory.as<T>();
+    for (index_t j = 0; j < keys; ++j) {
+      for (index_t d = 0; d < dim; ++d) base[j * stride + d] = static_cast<T>(static_cast<double>(j % 3));
+    }
+    const tensor_view<T const, 4> far_apart(base, {1, 1, keys, dim}, {0, 0, stride, 1});
+    const std::vector<index_t> last{keys - 1}, second_block{129};
+    for (index_t rows : {1, 4, 5, 100, 401}) {
+      const tensor<T, 4> q({1, 1, rows, dim});
+      const std::string text = explain(q, far_apart, far_apart);
+      EXPECT_TRUE(rows > 4 || is_decoded(text));
+      EXPECT_TRUE(rows < 400 || is_packed_once(text)) << text;
+      const std::size_t count = static_cast<std::size_t>(q.size());
+      const auto ones = attend(q, far_apart, far_apart).out;
+      expect_values(ones, std::vector<double>(count, 1));
+      expect_values(attend(q, far_apart, far_apart, lengths{.key_start = second_block}).out,
+                    std::vector<double>(count, 1));
+      expect_values(attend(q, far_apart, far_apart, lengths{.key_start = last}).out, std::vector<double>(count, 2));
     }
   };
   check(float{});
