@@ -19,7 +19,7 @@ inline double number_of(std::string const& text, std::string const& name) {
   return place == std::string::npos ? -1 : std::strtod(text.c_str() + place + name.size() + 2, nullptr);
 }
 
-/// Few query rows run on kernels of their own at every level but the first; a group of at most four rows in any type.
+/// Up to four query rows of a head run on kernels of their own at every level but the first, whatever the type.
 inline testing::AssertionResult is_decoded(std::string const& text) {
   const bool says = text.find("\ntile: decode, ") != std::string::npos;
   return says == (active_isa() != "v1") ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
