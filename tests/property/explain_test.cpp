@@ -169,15 +169,19 @@ TEST(Explain, CountsWhatRuns) {
 TEST(Explain, SaysWhenFewRowsAreDecoded) {
   const bool decodes = heed::active_isa() != "v1";
   heed::tensor<float, 4> key({1, 2, 5000, 64});
-  for (index_t rows : {1, 5}) {
+  for (index_t rows : {1, 4, 8}) {
     heed::tensor<float, 4> query({1, 10, rows, 64});
     const std::string text = heed::explain(query, key, key, heed::no_mask{}, {.threads = 3});
-    const bool few = decodes && rows == 1;
+    const bool few = decodes && rows <= 4;
     EXPECT_EQ(text.find("tile: decode, " + std::to_string(5 * rows) + " queries") != std::string::npos, few) << text;
     EXPECT_NE(text.find(few ? "splits: 5\n" : "splits: 1\n"), std::string::npos) << text;
     EXPECT_NE(text.find("key: in place\n"), std::string::npos) << text;
     EXPECT_NE(text.find("threads: 3\n"), std::string::npos) << text;
   }
+  // The heads of a wide group take turns, as many as fit in 64 rows.
+  heed::tensor<float, 4> wide({1, 142, 3, 64});
+  const std::string text = heed::explain(wide, key, key, heed::no_mask{});
+  EXPECT_EQ(text.find("tile: decode, 63 queries") != std::string::npos, decodes) << text;
 }
 
 TEST(Explain, CountsWhatRunsForFewRows) {

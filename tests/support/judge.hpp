@@ -89,7 +89,7 @@ class verdict {
   }
   template <class T>
   testing::AssertionResult weights(tensor_view<T, 4> const& found) const {
-    double bound = std::fmax(2 * worst<T>(rival_.weights, truth_.weights), score_rounding_ / 2);
+    double bound = std::fmax(2 * worst<T>(rival_.weights, truth_.weights), score_rounding_);
     bound += mantissa_bits<T>() < mantissa_bits<Accumulate>() ? ulp<T>(1.0) / 2 : 4 * epsilon<Accumulate>;
     return within(found, truth_.weights, bound, "weights");
   }
