@@ -24,8 +24,9 @@ void add_all() {
     heed::index_t query, kv;
   };
   for (heads const& one :
-       {heads{element::float32, 32, 32}, heads{element::float32, 32, 8}, heads{element::bfloat16, 32, 32},
-        heads{element::bfloat16, 32, 8}, heads{element::bfloat16, 32, 4}}) {
+       {heads{element::float32, 32, 32}, heads{element::float32, 32, 8}, heads{element::float32, 32, 1},
+        heads{element::bfloat16, 32, 32}, heads{element::bfloat16, 32, 8}, heads{element::bfloat16, 32, 4},
+        heads{element::bfloat16, 32, 1}}) {
     for (heed::index_t seq_len : {4096, 16384}) {
       bench::add_cell({.type = one.type,
                        .num_heads = one.query,
