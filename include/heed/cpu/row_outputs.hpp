@@ -28,7 +28,7 @@ inline void write_zeros(operand const& to, index_t batch, index_t head, index_t 
 /// A row that exists in the buffers and sees no key.
 inline void write_empty_row(problem const& call, index_t batch, index_t head, index_t row) noexcept {
   write_zeros(call.out, batch, head, row, 0, call.head_dim_v);
-  if (call.lse.given()) write_lse(call, batch, head, row, -infinity<double>);
+  if (call.lse.given()) write_lse(call, batch, head, row, -__builtin_inf());
   if (call.weights.given()) write_zeros(call.weights, batch, head, row, 0, call.seq_len_kv);
 }
 

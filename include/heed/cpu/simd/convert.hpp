@@ -20,11 +20,11 @@ HEED_LEAF_V3 void narrow_half_8(void* to, void const* from) noexcept {
 }
 HEED_LEAF_V4 void widen_half_16(void* to, void const* from) noexcept {
   *static_cast<wide_lanes_16*>(to) =
-      __builtin_ia32_vcvtph2ps512_mask(*static_cast<half_lanes_16 const*>(from), wide_lanes_16{}, -1, 4);
+      __builtin_ia32_vcvtph2ps512_mask(*static_cast<half_lanes_16 const*>(from), wide_lanes_16{}, 0xffff, 4);
 }
 HEED_LEAF_V4 void narrow_half_16(void* to, void const* from) noexcept {
   *static_cast<half_lanes_16*>(to) =
-      __builtin_ia32_vcvtps2ph512_mask(*static_cast<wide_lanes_16 const*>(from), 0, half_lanes_16{}, -1);
+      __builtin_ia32_vcvtps2ph512_mask(*static_cast<wide_lanes_16 const*>(from), 0, half_lanes_16{}, 0xffff);
 }
 #endif
 

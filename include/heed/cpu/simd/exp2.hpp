@@ -53,11 +53,11 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
 typedef float exp2_lanes __attribute__((vector_size(64), may_alias));
 HEED_LEAF_V4 void fraction_of(void* to, void const* from) noexcept {
   *static_cast<exp2_lanes*>(to) =
-      __builtin_ia32_reduceps512_mask(*static_cast<exp2_lanes const*>(from), 9, exp2_lanes{}, -1, 4);
+      __builtin_ia32_reduceps512_mask(*static_cast<exp2_lanes const*>(from), 9, exp2_lanes{}, 0xffff, 4);
 }
 HEED_LEAF_V4 void times_power_of_2(void* to, void const* factor, void const* exponent) noexcept {
   *static_cast<exp2_lanes*>(to) = __builtin_ia32_scalefps512_mask(
-      *static_cast<exp2_lanes const*>(factor), *static_cast<exp2_lanes const*>(exponent), exp2_lanes{}, -1, 4);
+      *static_cast<exp2_lanes const*>(factor), *static_cast<exp2_lanes const*>(exponent), exp2_lanes{}, 0xffff, 4);
 }
 #endif
 
