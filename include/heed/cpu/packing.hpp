@@ -91,8 +91,12 @@ void pack_key_rows(kernel<Real> const& run, index_t batch, index_t head, index_t
 template <class Real>
 void pack_value_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
   operand const& box = run.call.value;
-  run.verb.pack_value(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3],
-                      begin % run.verb.elements_per_word, end - begin, box.extents[3], to);
+  void const* const first = box.row(batch, head, begin);
+  if (run.verb.pack_value == nullptr) {
+    return run.verb.pack_rows(first, box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3], to);
+  }
+  run.verb.pack_value(first, box.kind, box.strides[2], box.strides[3], begin % run.verb.elements_per_word, end - begin,
+                      box.extents[3], to);
 }
 
 /// Rows of K, or words of keys of V, from one key on.

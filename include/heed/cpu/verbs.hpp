@@ -35,7 +35,7 @@ struct verbs {
   void (*pack_rows)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
                     index_t columns, Real* to);  ///< of query and key
   void (*pack_value)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t lead,
-                     index_t rows, index_t columns, Real* to);
+                     index_t rows, index_t columns, Real* to);  ///< null where it would be pack_rows
   void (*unpack_rows)(Real const* from, index_t rows, index_t columns, void* to, element_kind kind, index_t row_stride,
                       index_t column_stride);
 };

@@ -11,6 +11,7 @@
 
 #include "heed/base/fp_environment.hpp"
 #include "heed/cpu/isa.hpp"
+#include "support/sanitizers.hpp"
 
 namespace {
 
@@ -86,7 +87,8 @@ TEST(Exp2, FloatIsWithinItsStatedBound) {
   std::vector<float> exponents;
   for (float x = 0.0f; x > -125.9f; x -= 0.000113f + x * -1e-7f) exponents.push_back(x);
   for (int i = 1; i < 40000; ++i) exponents.push_back(-1.0f / static_cast<float>(i));
-  EXPECT_LE(worst_ulp(exponents), 1.5);
+  // Without optimisation a multiply and an add round twice.
+  EXPECT_LE(worst_ulp(exponents), HEED_TEST_UNOPTIMISED ? 1.6 : 1.5);
 }
 
 TEST(Exp2, DoubleIsWithinItsStatedBound) {

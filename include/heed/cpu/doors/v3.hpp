@@ -69,11 +69,6 @@ HEED_DOOR_V3 void pack_rows(void const* from, element_kind kind, index_t row_str
   detail::pack_rows<pack<Real>>(from, kind, row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
-inline void pack_value(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t,
-                       index_t rows, index_t columns, Real* to) {
-  pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
-}
-template <class Real>
 HEED_DOOR_V3 void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,
                               index_t row_stride, index_t column_stride) {
   detail::unpack_rows<pack<Real>>(from, rows, columns, to, kind, row_stride, column_stride);
@@ -97,7 +92,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    pack_query<Real>,
                                    unpack_tile<Real>,
                                    pack_rows<Real>,
-                                   pack_value<Real>,
+                                   nullptr,
                                    unpack_rows<Real>};
 
 template <class Real, element_kind Own>
