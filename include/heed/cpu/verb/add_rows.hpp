@@ -88,6 +88,8 @@ HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t prob
                 add_tile<Simd, 4, Slices>(part, dim, dim);
               }
             } else {
+              // Eight vectors hold a whole row of 128 floats: then values are read in the order of memory.
+              for (; dim + 8 * Simd::lanes <= head_dim; dim += 8 * Simd::lanes) add_tile<Simd, 1, 8>(part, dim, dim);
               for (; dim + 4 * Simd::lanes <= head_dim; dim += 4 * Simd::lanes) add_tile<Simd, 1, 4>(part, dim, dim);
             }
             // What whole tiles leave over, once for the rows that are left over. The last vector reaches back into the

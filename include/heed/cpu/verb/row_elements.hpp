@@ -33,7 +33,8 @@ inline constexpr index_t cache_line = 64;
 /// they are on their way while several query rows keep the multipliers busy.
 template <class Element>
 [[nodiscard]] HEED_VERB index_t keys_ahead(index_t columns) noexcept {
-  return lesser(64, 1 + 65536 / (columns * static_cast<index_t>(sizeof(Element))));
+  constexpr index_t bytes_ahead = 12 * 1024;
+  return lesser(64, 1 + bytes_ahead / (columns * static_cast<index_t>(sizeof(Element))));
 }
 
 }  // namespace heed::detail
