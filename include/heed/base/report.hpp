@@ -26,7 +26,10 @@ class report {
       va_start(arguments, format);
       std::vsnprintf(line, sizeof line, format, arguments);
       va_end(arguments);
-      *text_ = std::string(function_) + ": " + line;
+      // Members of std::string are in its library; the operator + would be compiled here, for this unit's -march.
+      text_->assign(function_);
+      text_->append(": ");
+      text_->append(line);
     }
     return false;
   }

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "heed/base/error.hpp"
 #include "heed/base/executor.hpp"
 #include "heed/base/fp_environment.hpp"
+#include "heed/base/report.hpp"
 #include "heed/base/thread_pool.hpp"
 
 namespace heed::detail {
@@ -78,10 +78,14 @@ inline void run_on_executor(parallel_job const& job, index_t tasks, workers cons
   const index_t finished = wait.finished();
   if (finished == tasks) return;
   const index_t started = wait.started_in_the_end(tasks);
-  raise(errc::broken_executor,
-        "heed: the executor's parallel_for returned when " + std::to_string(finished) + " of " + std::to_string(tasks) +
-            " calls of its body had returned (" + std::to_string(started) +
-            " began); it must call body(i) once for each i in [0, count) and return when all have returned");
+  std::string text;
+  report broken("heed", &text);
+  (void)broken.fail(
+      errc::broken_executor,
+      "the executor's parallel_for returned when %lld of %lld calls of its body had returned (%lld began); "
+      "it must call body(i) once for each i in [0, count) and return when all have returned",
+      static_cast<long long>(finished), static_cast<long long>(tasks), static_cast<long long>(started));
+  raise(broken.code(), text);
 }
 
 /// Runs `body(item)` for every item in [0, count) on at most `who.threads` threads and returns when all are done. A

@@ -88,10 +88,12 @@ template <class Real>
   }
   const auto how = [&](operand const& box, placement place) {
     if (place == placement::in_place) return std::string("in place");
-    std::string text = place == placement::packed_once ? "packed once" : "packed by each piece of work";
-    if (run.verb.elements_per_word > 1) return text + " in pairs";
+    std::string text(place == placement::packed_once ? "packed once" : "packed by each piece of work");
+    if (run.verb.elements_per_word > 1) return text.append(" in pairs");
     if (box.kind != (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) {
-      text += std::string(" from ") + element_name(box.kind) + (box.kind == element_kind::float64 ? " (rounded)" : "");
+      text.append(" from ")
+          .append(element_name(box.kind))
+          .append(box.kind == element_kind::float64 ? " (rounded)" : "");
     }
     return text;
   };
