@@ -3,6 +3,7 @@
 
 #include "heed/base/scratch.hpp"
 #include "heed/cpu/partition.hpp"
+#include "heed/cpu/row_outputs.hpp"
 #include "heed/cpu/tile.hpp"
 
 namespace heed::detail {
@@ -39,7 +40,10 @@ class piece {
     const index_t rows_there = lesser(part_.row_end, seq_.query_len);
     for (index_t head = part_.head_begin; head < part_.head_end; ++head) {
       for (index_t row = part_.row_begin; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
-      write_empty_rows(head, greater(part_.row_begin, rows_there));
+      // Rows of the item that lie past the sequence's query length.
+      for (index_t row = greater(part_.row_begin, rows_there); row < part_.row_end; ++row) {
+        write_empty_row(run_.call, part_.batch, head, row);
+      }
     }
     attend_tiles(run_, work_, seq_, part_.batch, part_.kv_head, tiles_, tile_count_);
     for (int tile = 0; tile < tile_count_; ++tile) {
@@ -154,7 +158,7 @@ class piece {
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
-      write_lse(tile.head, tile.query_begin + row,
+      write_lse(call, part_.batch, tile.head, tile.query_begin + row,
                 sum == 0 ? -infinity<double>
                          : static_cast<double>(tile.row_max[row]) * static_cast<double>(run_.score_unit) +
                                __builtin_log(sum));
@@ -207,50 +211,21 @@ class piece {
     for (index_t lane = 0; lane < tile.vectors * run_.verb.lanes; ++lane) {
       tile.factor[lane] = tile.row_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.row_sum[lane];
     }
-    revisit_probabilities(
-        run_, work_, seq_, part_.batch, part_.kv_head, tile, [&](block const& area, index_t, key_rows<Real>) {
-          write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, area.key_begin);
-          const index_t lead = area.key_begin % run_.verb.elements_per_word;
-          unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, work_.ones, weights, area.key_begin,
-                 area.key_end - area.key_begin);
-          written = area.key_end;
-        });
-    write_zero_weights(tile.head, tile.query_begin, tile.query_begin + tile.rows, written, run_.call.seq_len_kv);
+    revisit_probabilities(run_, work_, seq_, part_.batch, part_.kv_head, tile,
+                          [&](block const& area, index_t, key_rows<Real>) {
+                            write_zero_weights(tile, written, area.key_begin);
+                            const index_t lead = area.key_begin % run_.verb.elements_per_word;
+                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, work_.ones, weights,
+                                   area.key_begin, area.key_end - area.key_begin);
+                            written = area.key_end;
+                          });
+    write_zero_weights(tile, written, run_.call.seq_len_kv);
   }
 
-  void write_zero_weights(index_t head, index_t row_begin, index_t row_end, index_t key_begin, index_t key_end) const {
-    operand const& weights = run_.call.weights;
-    if (key_begin >= key_end) return;
-    with_element(weights.kind, [&](auto element) {
-      using element_type = decltype(element);
-      for (index_t row = row_begin; row < row_end; ++row) {
-        element_type* const line = static_cast<element_type*>(weights.row(part_.batch, head, row));
-        for (index_t key = key_begin; key < key_end; ++key) line[key * weights.strides[3]] = element_type(0.0f);
-      }
-    });
-  }
-
-  void write_lse(index_t head, index_t row, double value) const {
-    void* const place = run_.call.lse.row(part_.batch, head, row);
-    if (run_.call.lse.kind == element_kind::float64) {
-      *static_cast<double*>(place) = value;
-    } else {
-      *static_cast<float*>(place) = static_cast<float>(value);
+  void write_zero_weights(query_tile<Real> const& tile, index_t key_begin, index_t key_end) const {
+    for (index_t row = tile.query_begin; row < tile.query_begin + tile.rows; ++row) {
+      write_zeros(run_.call.weights, part_.batch, tile.head, row, key_begin, key_end);
     }
-  }
-
-  /// Rows of the item that lie past the sequence's query length.
-  void write_empty_rows(index_t head, index_t row_begin) const {
-    operand const& out = run_.call.out;
-    for (index_t row = row_begin; row < part_.row_end; ++row) {
-      with_element(out.kind, [&](auto element) {
-        using element_type = decltype(element);
-        element_type* const line = static_cast<element_type*>(out.row(part_.batch, head, row));
-        for (index_t dim = 0; dim < out.extents[3]; ++dim) line[dim * out.strides[3]] = element_type(0.0f);
-      });
-      if (run_.call.lse.given()) write_lse(head, row, -infinity<double>);
-    }
-    if (run_.call.weights.given()) write_zero_weights(head, row_begin, part_.row_end, 0, run_.call.seq_len_kv);
   }
 
   kernel<Real> const& run_;
