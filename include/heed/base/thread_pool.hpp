@@ -1,11 +1,14 @@
-// parallel_for on a small pool of the process's own: started on first need, asleep between calls, joined at exit.
+// parallel_for on a small pool of the process's own: started on first need, asleep between calls that are not close
+// together, joined at exit.
 #pragma once
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <utility>
@@ -31,12 +34,16 @@ struct pool_state {
   pthread_cond_t work = PTHREAD_COND_INITIALIZER;
   pthread_cond_t done = PTHREAD_COND_INITIALIZER;
   pthread_t workers[max_workers] = {};
+  int processors[max_workers] = {};  // where each worker was when it last ran out of work
   int worker_count = 0;
-  pid_t owner = 0;  // after a fork the child has no workers
+  int asleep = 0;         // workers that wait for a signal; the other idle ones look by themselves
+  bool spins = false;     // idle workers look for the next job for a while: there is a processor for each
+  cpu_set_t places = {};  // where the workers may run
+  pid_t owner = 0;        // after a fork the child has no workers
   parallel_job* job = nullptr;
-  unsigned long ticket = 0;  // counts jobs, so that a worker takes each at most once
+  unsigned long ticket = 0;  // counts jobs, so that a worker takes each at most once; read without the mutex
   int seats = 0;             // workers that may still join the job
-  int active = 0;            // workers that have joined and not left
+  int active = 0;            // workers that have joined and not left; read without the mutex
   bool busy = false;         // a job is running; other callers work alone
   bool stopped = false;
 };
@@ -54,6 +61,35 @@ inline namespace HEED_ABI {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
+/// Looks for `done` for a tenth of a millisecond: longer than it takes to wake a thread, and than the gap between the
+/// calls of a model's layers; too short to be missed by others.
+template <class Done>
+bool spin_until(Done const& done) noexcept {
+  constexpr long patience = 100'000;
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<long>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  };
+  const long start = now();
+  do {
+    for (int turn = 0; turn < 16; ++turn) {
+      if (done()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#else
+      asm volatile("yield");
+#endif
+    }
+  } while (now() - start < patience);
+  return done();
+}
+
+/// The mutex is held for moments, which are not worth a sleep.
+inline void lock_pool() noexcept {
+  if (!spin_until([] { return pthread_mutex_trylock(&pool.mutex) == 0; })) pthread_mutex_lock(&pool.mutex);
+}
+
 inline void take_items(parallel_job& job) noexcept {
   const bool was_inside = std::exchange(inside_parallel_for, true);
   for (;;) {
@@ -64,7 +100,7 @@ inline void take_items(parallel_job& job) noexcept {
       job.run(job.context, item);
     } catch (...) {
       __atomic_store_n(&job.next, job.count, __ATOMIC_RELAXED);
-      pthread_mutex_lock(&pool.mutex);
+      lock_pool();
       if (*job.failure == nullptr) *job.failure = std::current_exception();
       pthread_mutex_unlock(&pool.mutex);
     }
@@ -75,22 +111,35 @@ inline void take_items(parallel_job& job) noexcept {
   inside_parallel_for = was_inside;
 }
 
-inline void* pool_worker(void*) noexcept {
+inline void* pool_worker(void* number) noexcept {
+  int& processor = pool.processors[reinterpret_cast<std::intptr_t>(number)];
   unsigned long seen = 0;
-  pthread_mutex_lock(&pool.mutex);
+  bool patient = false;  // has just worked
+  lock_pool();
   while (!pool.stopped) {
     if (pool.job == nullptr || pool.seats == 0 || pool.ticket == seen) {
+      processor = sched_getcpu();
+      if (std::exchange(patient, false) && pool.spins) {
+        const unsigned long last = pool.ticket;
+        pthread_mutex_unlock(&pool.mutex);
+        (void)spin_until([&] { return __atomic_load_n(&pool.ticket, __ATOMIC_RELAXED) != last; });
+        lock_pool();
+        continue;
+      }
+      ++pool.asleep;
       pthread_cond_wait(&pool.work, &pool.mutex);
+      --pool.asleep;
       continue;
     }
     seen = pool.ticket;
     --pool.seats;
-    ++pool.active;
+    __atomic_fetch_add(&pool.active, 1, __ATOMIC_RELAXED);
     parallel_job* const job = pool.job;
     pthread_mutex_unlock(&pool.mutex);
     take_items(*job);
-    pthread_mutex_lock(&pool.mutex);
-    if (--pool.active == 0) pthread_cond_signal(&pool.done);
+    patient = true;
+    lock_pool();
+    if (__atomic_sub_fetch(&pool.active, 1, __ATOMIC_RELAXED) == 0) pthread_cond_signal(&pool.done);
   }
   pthread_mutex_unlock(&pool.mutex);
   return nullptr;
@@ -100,8 +149,9 @@ inline void* pool_worker(void*) noexcept {
 struct pool_joiner {
   ~pool_joiner() {
     if (pool.owner != getpid()) return;
-    pthread_mutex_lock(&pool.mutex);
+    lock_pool();
     pool.stopped = true;
+    __atomic_fetch_add(&pool.ticket, 1ul, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&pool.work);
     pthread_mutex_unlock(&pool.mutex);
     for (int i = 0; i < pool.worker_count; ++i) pthread_join(pool.workers[i], nullptr);
@@ -125,32 +175,58 @@ inline void start_workers(int wanted) noexcept {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   while (pool.worker_count < wanted && pool.worker_count < pool_state::max_workers) {
-    if (pthread_create(&pool.workers[pool.worker_count], nullptr, pool_worker, nullptr) != 0) break;
+    const std::intptr_t number = pool.worker_count;
+    pool.processors[number] = -1;
+    if (pthread_create(&pool.workers[number], nullptr, pool_worker, reinterpret_cast<void*>(number)) != 0) break;
     ++pool.worker_count;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+/// With the mutex held: the workers may run where the caller may. One that would wake up on the caller's own processor,
+/// where the system may leave it waiting for milliseconds, is sent to another one.
+inline void place_workers(int threads) noexcept {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const int here = sched_getcpu();
+  if (here < 0 || sched_getaffinity(0, sizeof mask, &mask) != 0) return;
+  pool.spins = threads <= CPU_COUNT(&mask);
+  const bool moved = !CPU_EQUAL(&mask, &pool.places);
+  pool.places = mask;
+  if (CPU_COUNT(&mask) > 1) CPU_CLR(static_cast<std::size_t>(here), &mask);
+  for (int i = 0; i < pool.worker_count; ++i) {
+    if (!moved && pool.processors[i] != here) continue;
+    (void)pthread_setaffinity_np(pool.workers[i], sizeof mask, pool.processors[i] == here ? &mask : &pool.places);
+    pool.processors[i] = -1;
+  }
+}
+
 /// Takes the pool for one job, or says that the caller had better work alone.
 [[nodiscard]] inline bool enter_pool(parallel_job& job, int threads) noexcept {
-  pthread_mutex_lock(&pool.mutex);
+  lock_pool();
   const bool mine = !pool.busy && !pool.stopped;
   if (mine) {
     if (pool.worker_count < threads - 1) start_workers(threads - 1);
+    place_workers(threads);
     pool.busy = true;
     pool.job = &job;
-    ++pool.ticket;
+    __atomic_fetch_add(&pool.ticket, 1ul, __ATOMIC_RELAXED);
     pool.seats = threads - 1;
-    for (int i = 1; i < threads; ++i) pthread_cond_signal(&pool.work);
+    const int awake = pool.worker_count - pool.asleep;
+    for (int i = 1 + awake; i < threads; ++i) pthread_cond_signal(&pool.work);
   }
   pthread_mutex_unlock(&pool.mutex);
   return mine;
 }
 
 inline void leave_pool() noexcept {
-  pthread_mutex_lock(&pool.mutex);
+  lock_pool();
   pool.seats = 0;  // whoever has not come by now is not waited for
   pool.job = nullptr;
+  const bool spins = pool.spins;
+  pthread_mutex_unlock(&pool.mutex);
+  if (spins) (void)spin_until([] { return __atomic_load_n(&pool.active, __ATOMIC_RELAXED) == 0; });
+  lock_pool();
   while (pool.active > 0) pthread_cond_wait(&pool.done, &pool.mutex);
   pool.busy = false;
   pthread_mutex_unlock(&pool.mutex);

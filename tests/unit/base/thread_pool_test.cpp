@@ -2,6 +2,8 @@
 #include "heed/base/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -86,6 +88,56 @@ TEST(ThreadPool, AnExceptionComesBackToTheCaller) {
   }
 }
 #endif
+
+// A worker that last ran on the caller's processor would wait there until the system moves it.
+TEST(ThreadPool, AWorkerIsSentAwayFromTheProcessorOfTheCaller) {
+  if (heed::detail::available_processors() < 2) GTEST_SKIP() << "one processor only";
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  expect_each_item_once(64, 2);
+  heed::detail::pool_state& pool = heed::detail::pool;
+  for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &all)) continue;
+    std::thread([&] {
+      const int here = sched_getcpu();
+      pthread_mutex_lock(&pool.mutex);
+      pool.processors[0] = here;
+      pthread_mutex_unlock(&pool.mutex);
+      expect_each_item_once(64, 2);
+      cpu_set_t mask;
+      CPU_ZERO(&mask);
+      ASSERT_EQ(pthread_getaffinity_np(pool.workers[0], sizeof mask, &mask), 0);
+      EXPECT_GE(CPU_COUNT(&mask), CPU_COUNT(&all) - 1);
+      EXPECT_TRUE(sched_getcpu() != here || !CPU_ISSET(static_cast<std::size_t>(here), &mask));
+    }).join();
+  }
+}
+
+TEST(ThreadPool, WorkersRunWhereTheCallerMay) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    std::size_t first = 0;
+    while (!CPU_ISSET(first, &all)) ++first;
+    CPU_SET(first, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    std::atomic<int> elsewhere{0};
+    parallel_for(64, 2, [&](index_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (sched_getcpu() != static_cast<int>(first)) ++elsewhere;
+    });
+    EXPECT_EQ(elsewhere, 0);
+  }).join();
+  expect_each_item_once(64, 2);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  ASSERT_EQ(pthread_getaffinity_np(heed::detail::pool.workers[0], sizeof mask, &mask), 0);
+  EXPECT_GE(CPU_COUNT(&mask), CPU_COUNT(&all) - 1) << "the wider mask of this caller holds again";
+}
 
 #if !HEED_TEST_TSAN  // which refuses threads after a fork
 TEST(ThreadPool, IsRebuiltAfterAFork) {
