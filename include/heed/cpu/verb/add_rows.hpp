@@ -3,6 +3,7 @@
 
 #include "heed/base/index.hpp"
 #include "heed/cpu/verb/row_elements.hpp"
+#include "heed/cpu/verb/rows_ahead.hpp"
 
 namespace heed::detail {
 
@@ -16,13 +17,15 @@ struct rows_to_add {
   index_t keys;
   Real* out;  // [rows, out_stride]
   index_t out_stride;
-  index_t ahead;  // asks for rows that many rows ahead, none where 0,
-  index_t last;   // but for none behind this one
+  rows_ahead ahead;
+  index_t lines;  // of what lies ahead, to ask for with each keys_per_ask keys of a tile
 };
+
+inline constexpr index_t keys_per_ask = 4;
 
 // `Slices` vectors of `Rows` output rows, all accumulators in registers; each output is one chain over the keys.
 template <class Simd, int Rows, int Slices, class Element>
-HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar> const& of, index_t from, index_t to) noexcept {
+HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t from, index_t to) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Slices}];
   HEED_UNROLL
@@ -31,14 +34,9 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar> const& of, i
     for (int s = 0; s < Slices; ++s) Simd::load(sum[row][s], of.out + row * of.out_stride + to + s * Simd::lanes);
   }
   Element const* value = of.value + from;
+  rows_ahead ahead = of.ahead;
   for (index_t key = 0; key < of.keys; ++key, value += of.value_stride) {
-    if (of.ahead > 0) {
-      constexpr int step = static_cast<int>(cache_line) / (Simd::lanes * static_cast<int>(sizeof(Element)));
-      HEED_UNROLL
-      for (int s = 0; s<Slices; s += step> 0 ? step : 1) {
-        __builtin_prefetch(of.value + from + lesser(key + of.ahead, of.last) * of.value_stride + s * Simd::lanes, 0, 2);
-      }
-    }
+    if (key % keys_per_ask == 0) ahead.ask(of.lines);
     vector at[std::size_t{Slices}];
     HEED_UNROLL
     for (int s = 0; s < Slices; ++s) widen<Simd>(at[s], value + s * Simd::lanes);
@@ -50,6 +48,7 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar> const& of, i
       for (int s = 0; s < Slices; ++s) sum[row][s] += factor * at[s];
     }
   }
+  of.ahead = ahead;
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
     HEED_UNROLL
@@ -78,8 +77,12 @@ HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t prob
               lesser(keys_near, keys - first),
               out,
               out_stride,
-              keys_ahead<element_type>(head_dim),
-              keys_left - first - 1};
+              {static_cast<element_type const*>(value) + first * value_stride, value_stride, head_dim,
+               lesser(keys_near, keys - first), keys_left - first},
+              0};
+          const index_t turns =
+              ceil_div(head_dim, (rows > 2 ? Slices : 8) * Simd::lanes) * ceil_div(part.keys, keys_per_ask);
+          part.lines = part.ahead.share(row_passes(rows) * turns);
           for (index_t row = 0; row < rows;) {
             const bool four = rows - row > 2;
             index_t dim = 0;
@@ -101,7 +104,6 @@ HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t prob
             row += done;
             part.probabilities += done * probability_stride;
             part.out += done * out_stride;
-            part.ahead = 0;
           }
         }
       });

@@ -4,6 +4,7 @@
 #include "heed/base/index.hpp"
 #include "heed/cpu/simd/lane_sums.hpp"
 #include "heed/cpu/verb/row_elements.hpp"
+#include "heed/cpu/verb/rows_ahead.hpp"
 
 namespace heed::detail {
 
@@ -56,21 +57,17 @@ HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride
   }
 }
 
-// Scores of up to as many keys as a vector has lanes. Of the rows up to `last` those `ahead` rows ahead are asked for.
+// Scores of up to as many keys as a vector has lanes. With each tile so many lines of `ahead` are asked for.
 template <class Simd, int Rows, int Keys, class Element>
 HEED_VERB void dot_group(typename Simd::scalar const* query, index_t query_stride, Element const* key,
                          index_t key_stride, index_t keys, index_t head_dim, typename Simd::scalar* scores,
-                         index_t score_stride, typename Simd::scalar* sums, index_t ahead, index_t last) noexcept {
+                         index_t score_stride, typename Simd::scalar* sums, rows_ahead& ahead, index_t lines) noexcept {
   constexpr int parts = Simd::lanes / Keys;
   for (index_t first = 0; first < keys; first += Keys) {
     Element const* row[std::size_t{Keys}];
     HEED_UNROLL
-    for (int k = 0; k < Keys; ++k) {
-      row[k] = key + lesser(first + k, keys - 1) * key_stride;
-      for (index_t dim = 0; ahead > 0 && dim < head_dim; dim += cache_line / static_cast<index_t>(sizeof(Element))) {
-        __builtin_prefetch(key + lesser(first + k + ahead, last) * key_stride + dim, 0, 2);
-      }
-    }
+    for (int k = 0; k < Keys; ++k) row[k] = key + lesser(first + k, keys - 1) * key_stride;
+    ahead.ask(lines);
     dot_tile<Simd, Rows, Keys>(query, query_stride, row, head_dim, sums + first / Keys * Simd::lanes,
                                parts * Simd::lanes);
   }
@@ -96,20 +93,20 @@ HEED_VERB void dot_rows(typename Simd::scalar const* query, index_t query_stride
         for (index_t first = 0; first < keys; first += Simd::lanes) {
           element_type const* const group = static_cast<element_type const*>(key) + first * key_stride;
           const index_t count = lesser(Simd::lanes, keys - first);
-          index_t ahead = keys_ahead<element_type>(head_dim);
+          rows_ahead ahead(group, key_stride, head_dim, count, keys_left - first);
+          const index_t lines = ahead.share(row_passes(rows) * (rows > 2 ? Simd::lanes / Keys : Simd::lanes));
           for (index_t row = 0; row < rows;) {
             typename Simd::scalar const* const from = query + row * query_stride;
             typename Simd::scalar* const to = scores + row * score_stride + first;
             if (rows - row > 2) {
               dot_group<Simd, 4, Keys>(from, query_stride, group, key_stride, count, head_dim, to, score_stride, sums,
-                                       ahead, keys_left - first - 1);
+                                       ahead, lines);
               row += 4;
             } else {
               dot_group<Simd, 1, 1>(from, query_stride, group, key_stride, count, head_dim, to, score_stride, sums,
-                                    ahead, keys_left - first - 1);
+                                    ahead, lines);
               ++row;
             }
-            ahead = 0;
           }
         }
       });

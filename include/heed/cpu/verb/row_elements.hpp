@@ -27,14 +27,4 @@ HEED_VERB void with_row_element(element_kind kind, Visitor const& visit) noexcep
   visit(Real{});
 }
 
-inline constexpr index_t cache_line = 64;
-
-/// How many rows ahead of the one in use are asked for: in the order of memory, into the second-level cache, so that
-/// they are on their way while several query rows keep the multipliers busy.
-template <class Element>
-[[nodiscard]] HEED_VERB index_t keys_ahead(index_t columns) noexcept {
-  constexpr index_t bytes_ahead = 12 * 1024;
-  return lesser(64, 1 + bytes_ahead / (columns * static_cast<index_t>(sizeof(Element))));
-}
-
 }  // namespace heed::detail
