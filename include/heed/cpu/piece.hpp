@@ -77,7 +77,6 @@ class piece {
     work.block_max = from.template take<Real>(lanes);
     work.hidden_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
-    work.ones = from.template take<Real>(lanes);
     if (cut.key == placement::packed_by_piece) {
       work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.query_words()));
     }
@@ -85,7 +84,6 @@ class piece {
       work.value = from.template take<Real>(keys / static_cast<std::size_t>(run.verb.elements_per_word) *
                                             static_cast<std::size_t>(run.call.head_dim_v));
     }
-    for (std::size_t lane = 0; work.ones != nullptr && lane < lanes; ++lane) work.ones[lane] = Real(1);
   }
 
   static void carve(kernel<Real> const& run, carver& from, index_t lane_count, query_tile<Real>& tile) noexcept {
@@ -144,17 +142,24 @@ class piece {
   }
 
   /// The state of a tile that has seen no key.
-  void clear(query_tile<Real> const& tile) const noexcept {
+  void clear(query_tile<Real>& tile) const noexcept {
     const index_t lanes = tile.vectors * run_.verb.lanes;
-    for (index_t i = 0; i < run_.call.head_dim_v * lanes; ++i) tile.out[i] = Real(0);
+    tile.is_fresh = true;
     for (index_t lane = 0; lane < lanes; ++lane) tile.row_max[lane] = -infinity<Real>;
     for (index_t i = 0; i < run_.verb.elements_per_word * lanes; ++i) tile.row_sum[i] = Real(0);
   }
 
-  void write_out(query_tile<Real> const& tile) {
+  void clear_out(query_tile<Real>& tile) const noexcept {
+    const index_t count = run_.call.head_dim_v * tile.vectors * run_.verb.lanes;
+    for (index_t i = 0; i < count; ++i) tile.out[i] = Real(0);
+    tile.is_fresh = false;
+  }
+
+  void write_out(query_tile<Real>& tile) {
     problem const& call = run_.call;
+    if (tile.is_fresh) clear_out(tile);
     const bool divided = !finish(tile) && recover(tile);
-    unpack(tile, tile.out, divided ? work_.ones : tile.factor, call.out, 0, call.head_dim_v);
+    unpack(tile, tile.out, divided ? ones<Real>.lanes : tile.factor, call.out, 0, call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
@@ -181,8 +186,9 @@ class piece {
   /// A tile holds an infinity or a NaN. First it is computed again without the values that a row may not see, for
   /// 0 * NaN is NaN. What is left may be a sum that overflowed before its division: the mean of such values is not
   /// infinite, and is computed as one. Returns whether out has been divided. What was finite keeps its bits.
-  bool recover(query_tile<Real> const& tile) {
+  bool recover(query_tile<Real>& tile) {
     clear(tile);
+    clear_out(tile);
     attend_visible(run_, work_, seq_, part_.batch, part_.kv_head, tile);
     if (finish(tile)) return false;
     const index_t lanes = tile.vectors * run_.verb.lanes;
@@ -205,7 +211,7 @@ class piece {
     return true;
   }
 
-  void write_weights(query_tile<Real> const& tile) {
+  void write_weights(query_tile<Real>& tile) {
     operand const& weights = run_.call.weights;
     index_t written = 0;  // keys
     for (index_t lane = 0; lane < tile.vectors * run_.verb.lanes; ++lane) {
@@ -215,7 +221,7 @@ class piece {
                           [&](block const& area, index_t, key_rows<Real>) {
                             write_zero_weights(tile, written, area.key_begin);
                             const index_t lead = area.key_begin % run_.verb.elements_per_word;
-                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, work_.ones, weights,
+                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, ones<Real>.lanes, weights,
                                    area.key_begin, area.key_end - area.key_begin);
                             written = area.key_end;
                           });

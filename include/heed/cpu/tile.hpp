@@ -7,6 +7,17 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+/// As many lanes as a tile may have, each 1.
+template <class Real>
+struct lanes_of_one {
+  alignas(64) Real lanes[3 * 64 / sizeof(Real)] = {};
+  constexpr lanes_of_one() noexcept {
+    for (Real& lane : lanes) lane = Real(1);
+  }
+};
+template <class Real>
+inline constexpr lanes_of_one<Real> ones{};
+
 /// Up to three vectors of query rows of one head, and what is known of them after the keys seen so far.
 template <class Real>
 struct query_tile {
@@ -14,6 +25,7 @@ struct query_tile {
   index_t query_begin;
   index_t rows;
   int vectors;
+  bool is_fresh;   // no key has been seen, and `out` holds nothing yet
   key_range keys;  // outside of these nothing is visible
   Real* query;     // [words of head_dim_qk, lanes], scaled unless they are pairs
   Real* out;       // [head_dim_v, lanes], not yet divided by row_sum
@@ -30,7 +42,6 @@ struct workspace {
   Real* block_max;   // [lanes]
   Real* hidden_max;  // [lanes], of scores that a rule has yet to look at: not used
   Real* rescale;     // [lanes]
-  Real* ones;        // [lanes]
   Real* key;         // [block_keys, words of head_dim_qk], if the piece packs K
   Real* value;       // [words of block_keys, head_dim_v], if the piece packs V
   read_ahead* ahead;
@@ -60,7 +71,7 @@ template <class Real>
 /// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read.
 template <class Real, class Visit>
 void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-               index_t kv_head, query_tile<Real> const* tiles, int tile_count, Visit const& visit) {
+               index_t kv_head, query_tile<Real>* tiles, int tile_count, Visit const& visit) {
   key_range all{seq.key_end, seq.key_begin};
   for (int t = 0; t < tile_count; ++t) {
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
@@ -136,18 +147,18 @@ template <class Real>
 
 /// out = out * rescale + probabilities times values, leaving out what no row of a vector sees.
 template <class Real>
-void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real>& tile,
                       block const& area, stretches const& parts, key_rows<Real> value) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const int step = run.verb.elements_per_word;
   const index_t base = area.key_begin / step;
-  const auto add = [&](stretch const& part, Real const* rescale) {
+  const auto add = [&](stretch const& part, Real const* rescale) {  // null: into a tile that holds nothing
     const index_t first = part.key_begin / step - base;
     const index_t words = part.seen == cover::none ? 0 : ceil_div(part.key_end, step) - base - first;
     const index_t skipped = part.first_vector * run.verb.lanes;
     run.verb.accumulate[part.end_vector - part.first_vector - 1](
         work.scores + first * lanes + skipped, value.at(first), value.stride, words, run.call.head_dim_v, lanes,
-        tile.out + skipped, rescale + skipped, work.ahead->take(words * (run.call.head_dim_v / 8)));
+        tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped, work.ahead->take(words * (run.call.head_dim_v / 8)));
   };
   // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
   // that may be seen by all.
@@ -160,9 +171,10 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
     if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) break;
     whole.key_end = part.key_end;
   }
-  add(whole, work.rescale);
+  add(whole, tile.is_fresh ? nullptr : work.rescale);
+  tile.is_fresh = false;
   for (; next < parts.count; ++next) {
-    if (parts.items[next].seen != cover::none) add(parts.items[next], work.ones);
+    if (parts.items[next].seen != cover::none) add(parts.items[next], ones<Real>.lanes);
   }
 }
 
@@ -181,9 +193,9 @@ void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block
 /// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
 template <class Real>
 void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-                  index_t kv_head, query_tile<Real> const* tiles, int tile_count) {
+                  index_t kv_head, query_tile<Real>* tiles, int tile_count) {
   walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
-            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
+            [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               with_stretches(run, tile, area, seen, [&](stretches const& parts) {
                 const index_t keys = score_block(run, work, tile, area, parts, key);
                 run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
@@ -203,9 +215,9 @@ void keep_scores(kernel<Real> const& run, workspace<Real> const& work, query_til
 /// The same for one tile from the start, never touching a value that a row may not see.
 template <class Real>
 void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-                    index_t kv_head, query_tile<Real> const& only) {
+                    index_t kv_head, query_tile<Real>& only) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
-            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
+            [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               index_t keys = 0;
               with_stretches(run, tile, area, seen,
                              [&](stretches const& parts) { keys = score_block(run, work, tile, area, parts, key); });
@@ -222,9 +234,9 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
 /// `visit(area, keys in work.scores, value rows)`. `spare` then holds the scores they were made of.
 template <class Real, class Visit>
 void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-                           index_t kv_head, query_tile<Real> const& only, Visit const& visit) {
+                           index_t kv_head, query_tile<Real>& only, Visit const& visit) {
   walk_keys(run, work, seq, batch, kv_head, &only, 1,
-            [&](query_tile<Real> const& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
+            [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               index_t keys = 0;
               with_stretches(run, tile, area, seen,
                              [&](stretches const& parts) { keys = score_block(run, work, tile, area, parts, key); });
@@ -238,7 +250,7 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
 /// Rounded, the probabilities do not quite sum to what they should: row_sum [1] becomes their sum.
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-                  index_t kv_head, query_tile<Real> const& tile) {
+                  index_t kv_head, query_tile<Real>& tile) {
   const int step = run.verb.elements_per_word;
   const index_t lanes = tile.vectors * run.verb.lanes;
   Real* const sum = tile.row_sum + lanes;
@@ -250,7 +262,7 @@ void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence
       for (index_t i = 0; i < keys * lanes; ++i) sum[i / 2 % lanes] += static_cast<Real>(rounded[i]);
     }
     run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step, run.call.head_dim_v,
-                                tile.vectors, tile.out, work.ones);
+                                tile.vectors, tile.out, ones<Real>.lanes);
   });
 }
 

@@ -16,16 +16,23 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
                                typename Simd::scalar const* rescale, line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
-  vector factors[std::size_t{Vectors}];
   HEED_UNROLL
-  for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
-  typename Simd::scalar const* before = out;
-  HEED_UNROLL
-  for (int row = 0; row < Rows; ++row, before += lanes) {
+  for (int row = 0; row < Rows; ++row) {
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) {
-      Simd::load(sum[row][v], before + v * Simd::lanes);
-      sum[row][v] *= factors[v];
+    for (int v = 0; v < Vectors; ++v) sum[row][v] = vector{};
+  }
+  if (rescale != nullptr) {
+    vector factors[std::size_t{Vectors}];
+    HEED_UNROLL
+    for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
+    typename Simd::scalar const* before = out;
+    HEED_UNROLL
+    for (int row = 0; row < Rows; ++row, before += lanes) {
+      HEED_UNROLL
+      for (int v = 0; v < Vectors; ++v) {
+        Simd::load(sum[row][v], before + v * Simd::lanes);
+        sum[row][v] *= factors[v];
+      }
     }
   }
   HEED_UNROLL_4
@@ -50,8 +57,8 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   }
 }
 
-/// One word holds one key, or two (bf16_pairs). out [head_dim, lanes]; head_dim may be any number: what is left over by
-/// tiles of Rows is done in narrower ones.
+/// One word holds one key, or two (bf16_pairs). out [head_dim, lanes]; without `rescale` nothing is in it yet. head_dim
+/// may be any number: what is left over by tiles of Rows is done in narrower ones.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
                           index_t value_stride, index_t words, index_t head_dim, index_t lanes,
