@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "heed/base/executor.hpp"
 #include "heed/base/fp_environment.hpp"
@@ -88,13 +89,25 @@ inline void run_on_executor(parallel_job const& job, index_t tasks, workers cons
   raise(broken.code(), text);
 }
 
+/// Runs `body(item)` for every item in [0, count) on this thread. Calls that a body makes stay on it, too.
+template <class Body>
+void run_alone(index_t count, Body const& body) {
+  struct inside {
+    bool before = std::exchange(inside_parallel_for, true);
+    ~inside() { inside_parallel_for = before; }
+  };
+  const inside scope;
+  for (index_t item = 0; item < count; ++item) body(item);
+}
+
 /// Runs `body(item)` for every item in [0, count) on at most `who.threads` threads and returns when all are done. A
 /// call inside a call runs on its own thread and does not ask the executor again. The first exception of a body comes
 /// back to the caller, one of the executor's own passes through.
 template <class Body>
 void parallel_for(index_t count, workers const& who, Body const& body) {
   const index_t tasks = lesser(who.threads, count);
-  if (!who.executor.given() || tasks <= 1 || inside_parallel_for) return parallel_for(count, who.threads, body);
+  if (tasks <= 1 || inside_parallel_for) return run_alone(count, body);
+  if (!who.executor.given()) return parallel_for(count, who.threads, body);
   std::exception_ptr failure;
   run_on_executor({[](void const* context, index_t item) { (*static_cast<Body const*>(context))(item); }, &body, count,
                    0, &failure},
