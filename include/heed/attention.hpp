@@ -79,7 +79,7 @@ template <class Query, class Key, class Value>
 }
 
 template <class Out>
-[[nodiscard]] outputs outputs_of(Out&& out) noexcept {
+[[nodiscard]] HEED_INLINE outputs outputs_of(Out&& out) noexcept {
   if constexpr (is_outputs<Out>) {
     return out;
   } else {
@@ -87,7 +87,7 @@ template <class Out>
   }
 }
 
-inline void set_outputs(problem& call, outputs const& out) noexcept {
+HEED_INLINE void set_outputs(problem& call, outputs const& out) noexcept {
   call.out = out.out_operand();
   call.lse = out.lse_operand();
   call.weights = out.weights_operand();

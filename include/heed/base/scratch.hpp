@@ -17,27 +17,22 @@ enum class scratch_use : int { tiles, shared };
 class scratch {
  public:
   explicit scratch(std::size_t bytes, scratch_use use = scratch_use::tiles)
-      : use_(use), own_(kept(use).taken ? block{} : kept(use)), nested_(kept(use).taken) {
-    if (own_.size < bytes) {
-      if (!nested_) kept(use_) = block{};
-      own_.release();
-      own_.data = static_cast<char*>(::operator new (bytes, std::align_val_t{64}));
-      own_.size = bytes;
-      if (!nested_) kept(use_) = own_;
+      : kept_(kept(use)), from_(kept_.taken ? own_ : kept_) {
+    if (from_.size < bytes) {
+      from_.release();
+      from_.data = static_cast<char*>(::operator new (bytes, std::align_val_t{64}));
+      from_.size = bytes;
     }
-    if (!nested_) kept(use_).taken = true;
+    from_.taken = true;
   }
   ~scratch() {
-    if (nested_) {
-      own_.release();
-    } else {
-      kept(use_).taken = false;
-    }
+    from_.taken = false;
+    own_.release();
   }
   scratch(scratch const&) = delete;
   scratch& operator=(scratch const&) = delete;
 
-  [[nodiscard]] char* data() const noexcept { return own_.data; }
+  [[nodiscard]] char* data() const noexcept { return from_.data; }
 
  private:
   struct block {
@@ -67,9 +62,9 @@ class scratch {
     return mine[static_cast<int>(use)];
   }
 
-  scratch_use use_;
-  block own_;
-  bool nested_;
+  block& kept_;  // of the thread
+  block own_;    // of this scope
+  block& from_;  // the one that is used
 };
 
 /// Hands out aligned pieces of a block; run over a null block it only counts.

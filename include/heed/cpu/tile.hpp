@@ -99,10 +99,10 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   }
 }
 
-/// Scores of the keys of one stretch, from `scores` on, and block_max = max(block_max, those that are visible).
+/// Scores of the keys of one stretch, from `scores` on, and block_max = max(row_max, those that are visible).
 template <class Real>
 void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                   block const& area, stretch const& part, key_rows<Real> key, Real* scores) {
+                   block const& area, stretch const& part, key_rows<Real> key, Real const* row_max, Real* scores) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t keys = part.key_end - part.key_begin;
   if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) {
@@ -113,7 +113,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   const int vectors = part.end_vector - part.first_vector;
   Real* const highest = (part.seen == cover::full ? work.block_max : work.hidden_max) + skipped;
   run.verb.scores[vectors - 1](tile.query + skipped, key.first, key.stride, keys, run.query_words(), lanes,
-                               scores + skipped, work.block_max + skipped, highest,
+                               scores + skipped, row_max + skipped, highest,
                                work.ahead->take(keys / 8 * run.query_words()));
   if (part.seen == cover::full) return;
   block rows = area;
@@ -121,8 +121,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   rows.key_end = part.key_end;
   rows.query_begin += skipped;
   rows.query_end = lesser(rows.query_end, rows.query_begin + vectors * run.verb.lanes);
-  run.apply_rule(run.rule.rule, scores + skipped, lanes, vectors, rows, work.block_max + skipped,
-                 work.block_max + skipped);
+  run.apply_rule(run.rule.rule, scores + skipped, lanes, vectors, rows, row_max + skipped, work.block_max + skipped);
 }
 
 /// Scores of one block, in work.scores, stretch by stretch: rows of whole words, in which keys outside of the area are
@@ -136,11 +135,14 @@ template <class Real>
   const index_t keys = run.whole_words(end);
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   for (index_t lane = end * lanes; lane < keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
-  for (index_t lane = 0; lane < lanes; ++lane) work.block_max[lane] = tile.row_max[lane];
+  // Several stretches, of which some may leave out vectors, each go on from the maxima of those before.
+  const bool is_whole = parts.count == 1 && parts.items[0].seen == cover::full;
+  Real* const row_max = is_whole ? tile.row_max : work.block_max;
+  for (index_t lane = 0; !is_whole && lane < lanes; ++lane) row_max[lane] = tile.row_max[lane];
   for (int i = 0; i < parts.count; ++i) {
     const index_t first = parts.items[i].key_begin - area.key_begin;
     score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride},
-                  work.scores + (lead + first) * lanes);
+                  row_max, work.scores + (lead + first) * lanes);
   }
   return keys;
 }

@@ -126,7 +126,7 @@ HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int ve
                       typename Simd::scalar const* row_sum, typename Simd::scalar* factor) noexcept {
   using vector = typename Simd::vector;
   using Real = typename Simd::scalar;
-  vector poison[4]{};  // 0, or NaN once an infinity or a NaN has been met; four, so that none waits for the others
+  vector poison[8]{};  // 0, or NaN once an infinity or a NaN has been met; eight, so that none waits for the others
   for (int v = 0; v < vectors; ++v) {
     vector total;
     Simd::load(total, row_sum + v * Simd::lanes);
@@ -134,9 +134,9 @@ HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int ve
     Simd::store(factor + v * Simd::lanes, inverse);
   }
   index_t place = 0;
-  for (; place + 4 <= head_dim * vectors; place += 4) {
+  for (; place + 8 <= head_dim * vectors; place += 8) {
     HEED_UNROLL
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 8; ++i) {
       vector value;
       Simd::load(value, out + (place + i) * Simd::lanes);
       poison[i] += value * Real(0);
@@ -147,7 +147,8 @@ HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int ve
     Simd::load(value, out + place * Simd::lanes);
     poison[0] += value * Real(0);
   }
-  poison[0] += poison[1] + poison[2] + poison[3];
+  HEED_UNROLL
+  for (int i = 1; i < 8; ++i) poison[0] += poison[i];
   bool finite = true;
   for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[0][lane] == Real(0);
   return finite;
