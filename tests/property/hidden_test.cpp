@@ -1,6 +1,7 @@
 // What is hidden may hold anything: the bits are those of a call where it holds zeros.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -126,6 +127,20 @@ TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
       }
     });
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// Rows that see nothing are 0, not -0 or what the thread has computed before.
+TEST(Hidden, EmptyRowsHoldNothingOfCallsBefore) {
+  constexpr index_t rows = 200, dim = 64;
+  tensor<float, 2> query({rows, dim}), key({rows, dim}), value({rows, dim}), out({rows, dim});
+  for (index_t i = 0; i < rows * dim; ++i) value.data()[i] = -3;
+  attention(query, key, value, out, {.threads = 1});
+  ASSERT_EQ(out(0, 0), -3);
+  attention(query, key, value, out, causal{}, {.anchor = at_offset(-rows), .threads = 1});
+  for (index_t i = 0; i < rows * dim; ++i) {
+    ASSERT_EQ(out.data()[i], 0);
+    ASSERT_FALSE(std::signbit(out.data()[i])) << i;
   }
 }
 
