@@ -6,3 +6,4 @@
 // clang-format on
 #include "heed/attention.hpp"
 #include "heed/explain.hpp"
+#include "heed/softmax/math.hpp"
