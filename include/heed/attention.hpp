@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "heed/cpu/forward.hpp"
+#include "heed/cpu/prepare.hpp"
 #include "heed/mask/causal.hpp"
 #include "heed/mask/check.hpp"
 #include "heed/view/layout.hpp"
@@ -133,8 +134,11 @@ template <class Query, class Key, class Value>
 template <class Query, class Key, class Value, class Rule>
 void run_forward(problem const& call, Rule const& rule) {
   using Real = accumulate_type<Query>;
-  forward<Real>(call, view_of(rule), rule_verb_of<Real, Rule>(current_isa().level), verbs_for<Query, Key, Value>(call),
-                row_verbs_for<Query, Key, Value>());
+  using ready_type = typename prepared_rule<Rule>::type;
+  if (call.nothing_to_do()) return;
+  const prepared_rule<Rule> ready(rule, call);
+  forward<Real>(call, view_of(ready.rule()), rule_verb_of<Real, ready_type>(current_isa().level),
+                verbs_for<Query, Key, Value>(call), row_verbs_for<Query, Key, Value>());
 }
 
 /// The forms that allocate: out, and weights where asked for, of query's element type.

@@ -30,7 +30,8 @@ template <class Query, class Key, class Value, class Rule>
   call.environment = environment.outside();
   if (out != nullptr) set_outputs(call, *out);
   check_or_raise(call, rule, "heed::explain");
-  return explain<accumulate_type<Query>>(call, view_of(rule), verbs_for<Query, Key, Value>(call),
+  const prepared_rule<Rule> ready(rule, call);
+  return explain<accumulate_type<Query>>(call, view_of(ready.rule()), verbs_for<Query, Key, Value>(call),
                                          row_verbs_for<Query, Key, Value>());
 }
 

@@ -6,4 +6,6 @@
 // clang-format on
 #include "heed/attention.hpp"
 #include "heed/explain.hpp"
+#include "heed/score/alibi.hpp"
+#include "heed/score/bias.hpp"
 #include "heed/softmax/math.hpp"

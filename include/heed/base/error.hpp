@@ -24,6 +24,7 @@ enum class errc : int {
   head_dim_mismatch,       ///< two operands disagree about head_dim_qk or head_dim_v
   zero_head_dim,           ///< head_dim_qk or head_dim_v is zero
   bad_scale,               ///< scale is NaN or infinite
+  bad_softcap,             ///< softcap is NaN, infinite, 0 or negative
   wrong_element_type,      ///< lse holds another type than the accumulate type allows
   mask_not_broadcastable,  ///< a mask does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]
   lengths_wrong_count,     ///< a list of lengths has not one number for each batch item

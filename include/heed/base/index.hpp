@@ -33,5 +33,15 @@ namespace detail {
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
+/// a - b and a + b; what 64 bits do not hold becomes the nearest number that they do.
+[[nodiscard]] HEED_FN constexpr index_t saturating_sub(index_t a, index_t b) noexcept {
+  index_t difference = 0;
+  return __builtin_sub_overflow(a, b, &difference) ? (b < 0 ? INT64_MAX : INT64_MIN) : difference;
+}
+[[nodiscard]] HEED_FN constexpr index_t clamped_add(index_t a, index_t b) noexcept {
+  index_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
 }  // namespace detail
 }  // namespace heed

@@ -9,8 +9,9 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// A thread keeps one block for each use: for the item of work at hand, and for what all items of its call share.
-enum class scratch_use : int { tiles, shared };
+/// A thread keeps one block for each use: for the item of work at hand, for what all items of its call share, and for
+/// what the rule of its call reads.
+enum class scratch_use : int { tiles, shared, rule };
 
 /// 64-byte aligned bytes for one scope. The calling thread's own block is used, and grown where it is too small; a call
 /// inside a call (a user's functor that calls attention) gets a block for itself.
@@ -53,10 +54,11 @@ class scratch {
     ~releaser() {
       owned[0].release();
       owned[1].release();
+      owned[2].release();
     }
   };
   static block& kept(scratch_use use) noexcept {
-    static thread_local block mine[2];
+    static thread_local block mine[3];
     static thread_local const releaser at_thread_end{mine};
     (void)at_thread_end;
     return mine[static_cast<int>(use)];

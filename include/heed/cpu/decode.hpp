@@ -40,7 +40,7 @@ template <class Real>
         batch,     0, greater(0, seq.query_len - 1), seq.query_len, seq.key_begin, greater(seq.key_begin, seq.key_end),
         seq.offset};
     if (seq.query_len == 0 || last.key_begin >= last.key_end) continue;
-    const key_range keys = run.rule.visible_keys(run.rule.rule, last);
+    const key_range keys = run.rule.visible_keys(last);
     const double rows = 2.0 * static_cast<double>(call.group_size * seq.query_len);
     const double per_key =
         static_cast<double>(call.head_dim_qk) * (rows + flops_per_byte * double(element_size(call.key.kind))) +

@@ -34,10 +34,10 @@ template <class Real>
       row += tile.rows;
       const block area{batch,         head,        tile.query_begin, tile.query_begin + tile.rows,
                        seq.key_begin, seq.key_end, seq.offset};
-      if (area.key_begin < area.key_end) tile.keys = run.rule.visible_keys(run.rule.rule, area);
+      if (area.key_begin < area.key_end) tile.keys = run.rule.visible_keys(area);
       for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
         const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
-        const cover seen = part.key_begin < part.key_end ? run.rule.covers(run.rule.rule, part) : cover::none;
+        const cover seen = part.key_begin < part.key_end ? run.rule.covers(part) : cover::none;
         counts.skipped += seen == cover::none;
         counts.full += seen == cover::full;
         counts.partial += seen == cover::partial;

@@ -160,6 +160,7 @@ class few_rows {
 
   /// Writes all outputs, once all keys are seen.
   void write(row_state<Real> const& state) {
+    add_sinks(state);
     for (index_t row = 0; row < all_.rows(); ++row) write_row(state, row);
     if (call_.weights.given()) write_weights(state);
     for (index_t head = all_.head; head < all_.head + all_.heads; ++head) {
@@ -186,6 +187,8 @@ class few_rows {
     single_scores_ = take(4 * score_stride_);
     rule_scores_ = take(run_.block_keys * rule_lanes);
     rule_max_ = take(2 * rule_lanes);
+    terms_ = from.template take<term_rows<Real>>(static_cast<std::size_t>(run_.rule.dense_stages));
+    packed_terms_ = take(run_.rule.dense_stages * run_.block_keys * call_.seq_len_q);
     sums_ = take(4 * verb_.lanes * verb_.lanes);
     line_ = take(greater(run_.block_keys, greater(query_columns_, out_columns_)));
     state_ = take(static_cast<index_t>(state_size()));
@@ -237,7 +240,7 @@ class few_rows {
                       seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
                       seq_.offset};
     if (set.rows_per_head == 0 || whole.key_begin >= whole.key_end) return {0, 0};
-    return run_.rule.visible_keys(run_.rule.rule, whole);
+    return run_.rule.visible_keys(whole);
   }
 
   /// For each run of heads that see something of a block of keys: scores, those that the rule hides -inf, and what the
@@ -263,7 +266,7 @@ class few_rows {
                    greater(begin, range[h].begin),
                    lesser(begin + run_.block_keys, range[h].end),
                    seq_.offset};
-        seen[h] = area[h].key_begin < area[h].key_end ? run_.rule.covers(run_.rule.rule, area[h]) : cover::none;
+        seen[h] = area[h].key_begin < area[h].key_end ? run_.rule.covers(area[h]) : cover::none;
         if (seen[h] == cover::none) continue;
         read = {lesser(read.begin, area[h].key_begin), greater(read.end, area[h].key_end)};
       }
@@ -287,7 +290,9 @@ class few_rows {
           const index_t row = head * set.rows_per_head;
           hide(set, row, begin, run.key_begin, area[head].key_begin);
           hide(set, row, begin, area[head].key_end, run.key_end);
-          if (seen[head] == cover::partial) apply_rule(set, row, begin, area[head]);
+          if (seen[head] == cover::partial || run_.rule.adjusts || run_.caps()) {
+            apply_rule(set, row, begin, area[head], seen[head]);
+          }
         }
         visit(set, run, state, pass);
       }
@@ -351,8 +356,8 @@ class few_rows {
     }
   }
 
-  /// The rule looks at queries side by side: the rows of one head go there and back.
-  void apply_rule(row_set<Real> const& set, index_t row, index_t block_begin, block const& area) const {
+  /// The soft cap and the rule look at queries side by side: the rows of one head go there and back.
+  void apply_rule(row_set<Real> const& set, index_t row, index_t block_begin, block const& area, cover seen) const {
     const int vectors = static_cast<int>(ceil_div(set.rows_per_head, run_.verb.lanes));
     const index_t lanes = vectors * run_.verb.lanes;
     const index_t keys = area.key_end - area.key_begin;
@@ -362,7 +367,14 @@ class few_rows {
     for (index_t r = 0; r < set.rows_per_head; ++r) {
       for (index_t key = 0; key < keys; ++key) rule_scores_[key * lanes + r] = scores[r * score_stride_ + key];
     }
-    run_.apply_rule(run_.rule.rule, rule_scores_, lanes, vectors, area, rule_max_, rule_max_ + lanes);
+    Real* const ignored = rule_max_ + lanes;
+    if (run_.caps()) {
+      run_.verb.cap_scores(rule_scores_, keys, lanes, vectors, run_.rule_unit, run_.cap, rule_max_, ignored);
+    }
+    if (seen == cover::partial || run_.rule.adjusts) {
+      load_terms(run_, area, 0, call_.seq_len_q, packed_terms_, run_.block_keys * call_.seq_len_q, terms_, ahead_);
+      run_.apply_rule(run_.rule.rule, rule_scores_, lanes, vectors, area, seen, {terms_, 0, 0}, rule_max_, ignored);
+    }
     for (index_t r = 0; r < set.rows_per_head; ++r) {
       for (index_t key = 0; key < keys; ++key) scores[r * score_stride_ + key] = rule_scores_[key * lanes + r];
     }
@@ -387,6 +399,20 @@ class few_rows {
   [[nodiscard]] index_t place_of(index_t column) const noexcept {
     const index_t whole = value_.columns / verb_.lanes * verb_.lanes;
     return column < whole ? column : column + out_columns_ - value_.columns;
+  }
+
+  /// What rows begin with, as a split of its own.
+  void add_sinks(row_state<Real> const& state) {
+    const row_state<Real> next = state_at(next_state_);
+    bool any = false;
+    for (index_t row = 0; row < all_.rows(); ++row) {
+      const row_start start = run_.rule.start_of(all_.head + row / all_.rows_per_head);
+      next.row_max[row] = static_cast<Real>(start.max);
+      next.row_sum[row] = static_cast<Real>(start.sum);
+      any = any || start.sum > 0;
+    }
+    for (index_t i = 0; any && i < all_.rows() * out_columns_; ++i) next.out[i] = Real(0);
+    if (any) merge(state, next);
   }
 
   void write_row(row_state<Real> const& state, index_t row) {
@@ -474,12 +500,14 @@ class few_rows {
   index_t query_columns_, out_columns_, score_stride_;
   row_set<Real> all_{};
   int rule_vectors_ = 1;
-  Real half_factor_ = 0;            // of the row that is averaged
-  Real factor_[rows_together];      // 1 / row_sum
-  index_t written_[rows_together];  // keys whose weights are written
+  Real half_factor_ = 0;              // of the row that is averaged
+  Real factor_[rows_together];        // 1 / row_sum
+  index_t written_[rows_together];    // keys whose weights are written
+  mutable read_ahead ahead_{&run_};   // asked for, but not by these verbs
+  term_rows<Real>* terms_ = nullptr;  // of the dense stages, for the block at hand
   Real *query_ = nullptr, *scores_ = nullptr, *copy_ = nullptr, *single_scores_ = nullptr, *rule_scores_ = nullptr,
-       *rule_max_ = nullptr, *sums_ = nullptr, *line_ = nullptr, *state_ = nullptr, *next_state_ = nullptr,
-       *single_state_ = nullptr, *packed_key_ = nullptr, *packed_value_ = nullptr;
+       *rule_max_ = nullptr, *packed_terms_ = nullptr, *sums_ = nullptr, *line_ = nullptr, *state_ = nullptr,
+       *next_state_ = nullptr, *single_state_ = nullptr, *packed_key_ = nullptr, *packed_value_ = nullptr;
 };
 
 }  // namespace HEED_ABI

@@ -14,13 +14,19 @@ template <class Real>
   const double scale = call.options.scale.has_value() ? *call.options.scale
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
   const Real unit = verb.elements_per_word > 1 ? static_cast<Real>(__builtin_fabs(scale)) : Real(1);
+  const Real cap = call.options.softcap.has_value() ? cap_in<Real>(*call.options.softcap) : Real(0);
+  // A soft cap and stages want scores as they are, so the unit cannot wait for the softmax.
+  const bool early = cap != Real(0) || rule.adjusts;
   return {call,
           verb,
+          verbs_of<Real, false>(false),
           rule,
           apply,
           static_cast<Real>(scale),
-          log2_e<Real> * unit,
-          unit,
+          log2_e<Real> * (early ? Real(1) : unit),
+          early ? Real(1) : unit,
+          early ? unit : Real(1),
+          cap,
           keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real)))};
 }
 
@@ -29,8 +35,7 @@ template <class Real>
                                          index_t kv_head) {
   key_range seen{seq.key_end, seq.key_begin};
   for (index_t head = kv_head * call.group_size; head < (kv_head + 1) * call.group_size; ++head) {
-    const key_range one =
-        rule.visible_keys(rule.rule, {batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset});
+    const key_range one = rule.visible_keys({batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset});
     if (one.begin < one.end) seen = {lesser(seen.begin, one.begin), greater(seen.end, one.end)};
   }
   return {greater(seen.begin, seq.key_begin), lesser(seen.end, seq.key_end)};
@@ -68,7 +73,6 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
 template <class Real>
 void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb,
              row_verbs<Real> const* few) {
-  if (call.nothing_to_do()) return;
   const fp_environment environment;
   if (decodes(call, few)) {
     return decode_call<Real>(kernel_of(call, rule, apply, verbs_of<Real, false>(false)), *few).run();

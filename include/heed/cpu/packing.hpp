@@ -24,15 +24,21 @@ template <class Real>
 struct kernel {
   problem const& call;
   verbs<Real> const& verb;
+  verbs<Real> const& plain;  // those whose words are Real
   rule_view rule;
   rule_verb<Real> apply_rule;
   Real scale;        // goes into the packed queries
   Real to_exponent;  // from a difference of scores to an exponent of 2
   Real score_unit;   // what a score of 1 stands for: scale, where the queries do not have it
+  Real rule_unit;    // the same, before the soft cap and the rule
+  Real cap;          // 0: none
   index_t block_keys;
   packed_heads<Real> key{};
   packed_heads<Real> value{};
   index_t first_packed_head = 0;  // of all kv heads of the batch
+
+  /// Whether scores that no mask hides are changed before they are softmaxed.
+  [[nodiscard]] bool caps() const noexcept { return cap != Real(0) || rule_unit != Real(1); }
 
   /// Words in a packed row of K: one for each head dimension, or for two of them.
   [[nodiscard]] index_t query_words() const noexcept { return ceil_div(call.head_dim_qk, verb.elements_per_word); }

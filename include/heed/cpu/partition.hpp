@@ -10,7 +10,7 @@ inline namespace HEED_ABI {
 /// Lengths and offset of one sequence of the batch.
 [[nodiscard]] inline sequence sequence_of(problem const& call, rule_view const& rule, index_t batch) {
   sequence seq{call.seq_len_q, 0, call.seq_len_kv, 0};
-  rule.narrow(rule.rule, batch, seq);
+  rule.narrow(batch, seq);
   seq.offset = call.options.anchor.offset(batch, seq.query_len, seq.key_end);
   return seq;
 }
@@ -74,7 +74,7 @@ template <class Real>
     block middle = whole;
     middle.query_begin = whole.query_end / 2;
     middle.query_end = middle.query_begin + 1;
-    const key_range keys = rule.visible_keys(rule.rule, middle);
+    const key_range keys = rule.visible_keys(middle);
     *flops += 2.0 * static_cast<double>(call.num_heads) * static_cast<double>(seq.query_len) *
               static_cast<double>(greater(keys.end - keys.begin, 0)) *
               static_cast<double>(call.head_dim_qk + call.head_dim_v);

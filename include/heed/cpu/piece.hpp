@@ -36,6 +36,8 @@ class piece {
     carver from(memory.data());
     carve(run_, cut_, from, work_);
     work_.ahead = &ahead_;
+    work_.row_begin = part_.row_begin;
+    work_.row_end = part_.row_end;
     tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
     const index_t rows_there = lesser(part_.row_end, seq_.query_len);
     for (index_t head = part_.head_begin; head < part_.head_end; ++head) {
@@ -77,6 +79,10 @@ class piece {
     work.block_max = from.template take<Real>(lanes);
     work.hidden_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
+    const std::size_t stages = static_cast<std::size_t>(run.rule.dense_stages);
+    work.terms = from.template take<term_rows<Real>>(stages);
+    work.packed_terms = from.template take<Real>(stages * keys * lanes);
+    work.term_step = block_keys * static_cast<index_t>(lanes);
     if (cut.key == placement::packed_by_piece) {
       work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.query_words()));
     }
@@ -106,7 +112,7 @@ class piece {
     tile.rows = lesser(rows_left, lanes);
     const block area{part_.batch, head, row, row + tile.rows, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
                      seq_.offset};
-    tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(run_.rule.rule, area) : key_range{0, 0};
+    tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(area) : key_range{0, 0};
     carve(run_, from, lanes, tile);
     pack(call.query, tile);
     clear(tile);
@@ -145,8 +151,10 @@ class piece {
   void clear(query_tile<Real>& tile) const noexcept {
     const index_t lanes = tile.vectors * run_.verb.lanes;
     tile.is_fresh = true;
-    for (index_t lane = 0; lane < lanes; ++lane) tile.row_max[lane] = -infinity<Real>;
-    for (index_t i = 0; i < run_.verb.elements_per_word * lanes; ++i) tile.row_sum[i] = Real(0);
+    const row_start start = run_.rule.start_of(tile.head);
+    const Real max = static_cast<Real>(start.max / static_cast<double>(run_.score_unit));
+    for (index_t lane = 0; lane < lanes; ++lane) tile.row_max[lane] = max;
+    for (index_t i = 0; i < run_.verb.elements_per_word * lanes; ++i) tile.row_sum[i] = static_cast<Real>(start.sum);
   }
 
   void clear_out(query_tile<Real>& tile) const noexcept {
@@ -221,8 +229,8 @@ class piece {
                           [&](block const& area, index_t, key_rows<Real>) {
                             write_zero_weights(tile, written, area.key_begin);
                             const index_t lead = area.key_begin % run_.verb.elements_per_word;
-                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, ones<Real>.lanes, weights,
-                                   area.key_begin, area.key_end - area.key_begin);
+                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, ones<Real>.lanes,
+                                   weights, area.key_begin, area.key_end - area.key_begin);
                             written = area.key_end;
                           });
     write_zero_weights(tile, written, run_.call.seq_len_kv);

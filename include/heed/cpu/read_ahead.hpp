@@ -7,9 +7,18 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// Where a verb asks for memory ahead of its use: one line in each turn of its inner loop, where it costs nothing.
+/// A burst of such requests would wait for one another.
 struct line_stream {
   char const* next;
-  index_t step;  // bytes from turn to turn; 0: nothing is wanted, and a line that is near anyway is asked for
+  index_t step;            // bytes from turn to turn; 0: nothing is wanted, and a line that is near anyway is asked for
+  index_t group_step = 0;  // bytes from one group of turns to the next; 0: they follow one another
+  index_t groups = 0;      // that are left
+
+  HEED_VERB void begin_next_group(char const* start) noexcept {
+    if (group_step == 0) return;
+    next = start + group_step;
+    if (--groups == 0) step = 0;
+  }
 };
 
 /// Up to four stretches of memory, handed out to the verbs as they run.
@@ -22,8 +31,19 @@ class read_ahead {
     stretches_[count_++] = {static_cast<char const*>(begin), bytes};
   }
 
+  /// So many bytes of rows that lie far apart, soon: for the next verb, which works in groups of turns. More rows are
+  /// asked for than a group has turns, or fewer: those behind them will be wanted, too.
+  void want_rows(void const* begin, index_t bytes, index_t stride) noexcept {
+    rows_ = {static_cast<char const*>(begin), stride, line_bytes, ceil_div(bytes, line_bytes)};
+  }
+
   /// The lines for a verb of so many turns.
   [[nodiscard]] line_stream take(index_t turns) noexcept {
+    if (rows_.groups > 0) {
+      const line_stream rows = rows_;
+      rows_.groups = 0;
+      return rows;
+    }
     if (done_ == count_ || turns <= 0) return {idle_, 0};
     stretch& now = stretches_[done_];
     const line_stream stream{now.begin, lesser(line_bytes, ceil_div(now.bytes, turns))};
@@ -40,6 +60,7 @@ class read_ahead {
     index_t bytes;
   };
   stretch stretches_[4] = {};
+  line_stream rows_{nullptr, 0};
   int count_ = 0;
   int done_ = 0;
   char const* idle_;

@@ -55,10 +55,8 @@ struct stretch_list {
     block part = area;
     part.key_begin = begin;
     part.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
-    stretch next{begin, part.key_end, rule.covers(rule.rule, part), 0, vectors};
-    const auto sees_none = [&](int vector) {
-      return rule.covers(rule.rule, vector_of(part, vector, lanes)) == cover::none;
-    };
+    stretch next{begin, part.key_end, rule.covers(part), 0, vectors};
+    const auto sees_none = [&](int vector) { return rule.covers(vector_of(part, vector, lanes)) == cover::none; };
     if (next.seen == cover::partial) {
       while (next.first_vector + 1 < next.end_vector && sees_none(next.first_vector)) ++next.first_vector;
       while (next.end_vector - 1 > next.first_vector && sees_none(next.end_vector - 1)) --next.end_vector;

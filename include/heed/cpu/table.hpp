@@ -9,6 +9,7 @@
 #endif
 #include "heed/cpu/isa.hpp"
 #include "heed/mask/combine.hpp"
+#include "heed/view/operand.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -55,16 +56,50 @@ template <class Real, class Rule>
 /// The caller's rule with its type forgotten: what the loops above the verbs ask of it.
 struct rule_view {
   void const* rule;
-  cover (*covers)(void const* rule, block const& area);
-  key_range (*visible_keys)(void const* rule, block const& area);
-  void (*narrow)(void const* rule, index_t batch, sequence& seq);
+  cover (*ask_covers)(void const* rule, block const& area);
+  key_range (*ask_visible_keys)(void const* rule, block const& area);
+  void (*ask_narrow)(void const* rule, index_t batch, sequence& seq);
+  index_t (*ask_next_border)(void const* rule, block const& area);
+  row_start (*ask_row_start)(void const* rule, index_t head);
+  operand const* (*ask_terms)(void const* rule, int number);
+  bool adjusts;      // looks at scores that no mask hides, too
+  int dense_stages;  // each has a term for each score
+
+  [[nodiscard]] cover covers(block const& area) const { return ask_covers(rule, area); }
+  [[nodiscard]] key_range visible_keys(block const& area) const { return ask_visible_keys(rule, area); }
+  void narrow(index_t batch, sequence& seq) const { ask_narrow(rule, batch, seq); }
+  [[nodiscard]] index_t next_border(block const& area) const { return ask_next_border(rule, area); }
+  [[nodiscard]] row_start start_of(index_t head) const { return ask_row_start(rule, head); }
+  [[nodiscard]] operand const& terms(int number) const { return *ask_terms(rule, number); }
 };
+
+/// The terms of the dense stage of that number, in the order written.
+template <class Rule>
+[[nodiscard]] operand const* terms_of(Rule const& rule, int number) noexcept {
+  operand const* found = nullptr;
+  for_each_rule(rule, [&](auto const& one) {
+    if constexpr (dense_stages<std::remove_cvref_t<decltype(one)>> == 1) {
+      if (number-- == 0) found = &one.terms();
+    }
+  });
+  return found;
+}
 
 template <class Rule>
 [[nodiscard]] rule_view view_of(Rule const& rule) noexcept {
-  return {&rule, [](void const* self, block const& area) { return static_cast<Rule const*>(self)->covers(area); },
+  return {&rule,
+          [](void const* self, block const& area) { return covers(*static_cast<Rule const*>(self), area); },
           [](void const* self, block const& area) { return visible_keys(*static_cast<Rule const*>(self), area); },
-          [](void const* self, index_t batch, sequence& seq) { narrow(*static_cast<Rule const*>(self), batch, seq); }};
+          [](void const* self, index_t batch, sequence& seq) { narrow(*static_cast<Rule const*>(self), batch, seq); },
+          [](void const* self, block const& area) { return next_border(*static_cast<Rule const*>(self), area); },
+          [](void const* self, index_t head) {
+            row_start start;
+            begin_row(*static_cast<Rule const*>(self), head, start);
+            return start;
+          },
+          [](void const* self, int number) { return terms_of(*static_cast<Rule const*>(self), number); },
+          adjusts<Rule>,
+          dense_stages<Rule>};
 }
 
 }  // namespace HEED_ABI

@@ -3,6 +3,7 @@
 
 #include "heed/cpu/packing.hpp"
 #include "heed/cpu/stretches.hpp"
+#include "heed/cpu/terms.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -37,13 +38,17 @@ struct query_tile {
 /// What the tiles of one piece of work share.
 template <class Real>
 struct workspace {
-  Real* scores;      // [block_keys, lanes]
-  Real* spare;       // as large as the largest tile: rows on their way in or out, scores before softmax
-  Real* block_max;   // [lanes]
-  Real* hidden_max;  // [lanes], of scores that a rule has yet to look at: not used
-  Real* rescale;     // [lanes]
-  Real* key;         // [block_keys, words of head_dim_qk], if the piece packs K
-  Real* value;       // [words of block_keys, head_dim_v], if the piece packs V
+  Real* scores;            // [block_keys, lanes]
+  Real* spare;             // as large as the largest tile: rows on their way in or out, scores before softmax
+  Real* block_max;         // [lanes]
+  Real* hidden_max;        // [lanes], of scores that a rule has yet to look at: not used
+  Real* rescale;           // [lanes]
+  term_rows<Real>* terms;  // [dense stages], of the block at hand
+  Real* packed_terms;      // [dense stages, term_step]
+  index_t term_step;
+  index_t row_begin, row_end;  // of the piece of work
+  Real* key;                   // [block_keys, words of head_dim_qk], if the piece packs K
+  Real* value;                 // [words of block_keys, head_dim_v], if the piece packs V
   read_ahead* ahead;
 };
 
@@ -86,7 +91,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
     for (int t = 0; t < tile_count; ++t) {
       const block area = visible_block(tiles[t], seq, batch, first, end);
       if (area.key_begin >= area.key_end) continue;
-      const cover seen = run.rule.covers(run.rule.rule, area);
+      const cover seen = run.rule.covers(area);
       if (seen == cover::none) continue;
       if (!loaded) {
         key = rows_of_key(run, work.key, batch, kv_head, first, end);
@@ -99,7 +104,8 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   }
 }
 
-/// Scores of the keys of one stretch, from `scores` on, and block_max = max(row_max, those that are visible).
+/// Scores of the keys of one stretch, from `scores` on, through the soft cap and the rule, and block_max =
+/// max(block_max, those that are visible).
 template <class Real>
 void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
                    block const& area, stretch const& part, key_rows<Real> key, Real const* row_max, Real* scores) {
@@ -111,17 +117,26 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   if (part.seen == cover::none) return;
   const index_t skipped = part.first_vector * run.verb.lanes;
   const int vectors = part.end_vector - part.first_vector;
-  Real* const highest = (part.seen == cover::full ? work.block_max : work.hidden_max) + skipped;
-  run.verb.scores[vectors - 1](tile.query + skipped, key.first, key.stride, keys, run.query_words(), lanes,
-                               scores + skipped, row_max + skipped, highest,
+  const bool is_ruled = part.seen == cover::partial || run.rule.adjusts;
+  // Only the last step knows which scores count for the maximum, and what they are.
+  Real* const highest = work.block_max + skipped;
+  Real* const not_yet = work.hidden_max + skipped;
+  scores += skipped;
+  row_max += skipped;
+  run.verb.scores[vectors - 1](tile.query + skipped, key.first, key.stride, keys, run.query_words(), lanes, scores,
+                               row_max, is_ruled || run.caps() ? not_yet : highest,
                                work.ahead->take(keys / 8 * run.query_words()));
-  if (part.seen == cover::full) return;
+  if (run.caps()) {
+    run.verb.cap_scores(scores, keys, lanes, vectors, run.rule_unit, run.cap, highest, is_ruled ? not_yet : highest);
+  }
+  if (!is_ruled) return;
   block rows = area;
   rows.key_begin = part.key_begin;
   rows.key_end = part.key_end;
   rows.query_begin += skipped;
   rows.query_end = lesser(rows.query_end, rows.query_begin + vectors * run.verb.lanes);
-  run.apply_rule(run.rule.rule, scores + skipped, lanes, vectors, rows, row_max + skipped, work.block_max + skipped);
+  const block_terms<Real> terms{work.terms, skipped, part.key_begin - area.key_begin};
+  run.apply_rule(run.rule.rule, scores, lanes, vectors, rows, part.seen, terms, highest, highest);
 }
 
 /// Scores of one block, in work.scores, stretch by stretch: rows of whole words, in which keys outside of the area are
@@ -136,21 +151,24 @@ template <class Real>
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   for (index_t lane = end * lanes; lane < keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   // Several stretches, of which some may leave out vectors, each go on from the maxima of those before.
-  const bool is_whole = parts.count == 1 && parts.items[0].seen == cover::full;
+  const bool is_whole = parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts && !run.caps();
   Real* const row_max = is_whole ? tile.row_max : work.block_max;
   for (index_t lane = 0; !is_whole && lane < lanes; ++lane) row_max[lane] = tile.row_max[lane];
+  if (run.rule.dense_stages > 0) {
+    load_terms(run, area, work.row_begin, work.row_end, work.packed_terms, work.term_step, work.terms, *work.ahead);
+  }
   for (int i = 0; i < parts.count; ++i) {
     const index_t first = parts.items[i].key_begin - area.key_begin;
-    score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride},
-                  row_max, work.scores + (lead + first) * lanes);
+    score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride}, row_max,
+                  work.scores + (lead + first) * lanes);
   }
   return keys;
 }
 
 /// out = out * rescale + probabilities times values, leaving out what no row of a vector sees.
 template <class Real>
-void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real>& tile,
-                      block const& area, stretches const& parts, key_rows<Real> value) {
+void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real>& tile, block const& area,
+                      stretches const& parts, key_rows<Real> value) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const int step = run.verb.elements_per_word;
   const index_t base = area.key_begin / step;
@@ -160,7 +178,8 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
     const index_t skipped = part.first_vector * run.verb.lanes;
     run.verb.accumulate[part.end_vector - part.first_vector - 1](
         work.scores + first * lanes + skipped, value.at(first), value.stride, words, run.call.head_dim_v, lanes,
-        tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped, work.ahead->take(words * (run.call.head_dim_v / 8)));
+        tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped,
+        work.ahead->take(words * (run.call.head_dim_v / 8)));
   };
   // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
   // that may be seen by all.

@@ -8,6 +8,20 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+/// Terms of one dense stage: rows of numbers, one for each key.
+template <class Real>
+struct term_rows {
+  Real const* first;
+  index_t stride;
+};
+
+/// The terms of a rule's dense stages for a block whose first score is at (row, key) of each.
+template <class Real>
+struct block_terms {
+  term_rows<Real> const* stages;
+  index_t row, key;
+};
+
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
 /// Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes], aligned to whole
 /// vectors. Operands of products are words: a Real, or a pair of bfloat16. The files in cpu/verb say what each verb
@@ -26,6 +40,8 @@ struct verbs {
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
                         Real const* factor);
+  void (*cap_scores)(Real* scores, index_t keys, index_t lanes, int vectors, Real unit, Real cap, Real const* row_max,
+                     Real* block_max);
   void (*round_pairs)(Real* probabilities, index_t keys, int vectors);  ///< null where words are Real
   bool (*finish)(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor);
   void (*pack_query)(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale, int vectors,
@@ -60,8 +76,8 @@ struct row_verbs {
 
 /// The door of the one verb that is made anew for each rule; `rule` is the caller's, with its type forgotten.
 template <class Real>
-using rule_verb = void (*)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area,
-                           Real const* row_max, Real* block_max);
+using rule_verb = void (*)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area, cover seen,
+                           block_terms<Real> const& terms, Real const* row_max, Real* block_max);
 
 }  // namespace HEED_ABI
 }  // namespace heed::detail

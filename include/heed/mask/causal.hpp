@@ -1,7 +1,9 @@
 // causal: no row sees a key behind its own position.
 #pragma once
 
-#include "heed/mask/mask.hpp"
+#include <climits>
+
+#include "heed/mask/strip.hpp"
 
 namespace heed {
 
@@ -10,6 +12,10 @@ namespace heed {
 struct causal {
   [[nodiscard]] HEED_FN constexpr bool allows(position const& at) const noexcept {
     return at.key - at.query <= at.offset;
+  }
+  template <class Real>
+  [[nodiscard]] HEED_FN constexpr detail::lane_range on(detail::strip<Real> const& rows) const noexcept {
+    return {detail::lane_of(detail::saturating_sub(rows.key - rows.query, rows.offset)), INT_MAX};
   }
 
   [[nodiscard]] HEED_FN constexpr cover covers(block const& area) const noexcept {

@@ -32,9 +32,13 @@ concept mask_type = requires(Mask const& mask, block const& area, position const
   { mask.allows(at) } -> std::same_as<bool>;
 };
 
+/// A stage changes scores, in the order written, before any mask applies; a sink is one, too.
+template <class Stage>
+concept stage_type = Stage::is_stage;
+
 /// What may stand where a call takes a rule.
 template <class Rule>
-concept rule_type = mask_type<Rule>;
+concept rule_type = mask_type<Rule> || stage_type<Rule>;
 
 /// Nothing is hidden.
 struct no_mask {
@@ -44,7 +48,18 @@ struct no_mask {
 
 namespace detail {
 
-// A mask may know more: keys outside of which a block is certainly hidden, and shorter sequences.
+// Stages leave blocks as they are.
+template <class Rule>
+[[nodiscard]] HEED_FN constexpr cover covers(Rule const& rule, block const& area) {
+  if constexpr (requires { rule.covers(area); }) {
+    return rule.covers(area);
+  } else {
+    return cover::full;
+  }
+}
+
+// A rule may know more: keys outside of which a block is certainly hidden, shorter sequences, and rows at which
+// a tile had better begin.
 template <class Mask>
 [[nodiscard]] HEED_FN constexpr key_range visible_keys(Mask const& mask, block const& area) {
   if constexpr (requires { mask.visible_keys(area); }) {
@@ -57,6 +72,27 @@ template <class Mask>
 template <class Mask>
 HEED_FN constexpr void narrow(Mask const& mask, index_t batch, sequence& seq) {
   if constexpr (requires { mask.narrow(batch, seq); }) mask.narrow(batch, seq);
+}
+
+/// The first row behind `area.query_begin` that is treated alike no more; area.query_end where all are.
+template <class Mask>
+[[nodiscard]] HEED_FN constexpr index_t next_border(Mask const& mask, block const& area) {
+  if constexpr (requires { mask.next_border(area); }) {
+    return mask.next_border(area);
+  } else {
+    return area.query_end;
+  }
+}
+
+/// What a row begins with, as if it had seen a key that has no value: the sink's logit.
+struct row_start {
+  double max = -__builtin_inf();
+  double sum = 0;
+};
+
+template <class Rule>
+HEED_FN constexpr void begin_row(Rule const& rule, index_t head, row_start& start) {
+  if constexpr (requires { rule.begin_row(head, start); }) rule.begin_row(head, start);
 }
 
 }  // namespace detail

@@ -13,6 +13,9 @@ struct attention_options {
   /// Factor on q.k before anything else; absent: 1 / sqrt(head_dim_qk). Zero and negative are legal, NaN and Inf are
   /// not.
   std::optional<double> scale{};
+  /// score = softcap * tanh(score / softcap), after scale and before every stage and mask; absent: none. Must be finite
+  /// and greater than 0. Source: Gemma 2 (2024).
+  std::optional<double> softcap{};
   /// Where the query block sits on the key axis, for every positional rule.
   heed::anchor anchor = bottom_right;
   /// Keep probabilities in the accumulate type. Otherwise they are rounded to bfloat16 where query, key, value and out

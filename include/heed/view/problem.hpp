@@ -162,6 +162,11 @@ struct shape_text {
 }
 
 [[nodiscard]] inline bool check_options(problem const& call, report& broken) {
+  if (call.options.softcap.has_value() && !(*call.options.softcap > 0 && *call.options.softcap <= __DBL_MAX__)) {
+    return broken.fail(errc::bad_softcap,
+                       "options.softcap is %g; it must be a finite number above 0 (leave it out for no soft cap)",
+                       *call.options.softcap);
+  }
   if (call.options.scale.has_value() && !(__builtin_fabs(*call.options.scale) <= __DBL_MAX__)) {
     return broken.fail(errc::bad_scale,
                        "options.scale is %g; it must be a finite number (leave it out for 1/sqrt(head_dim_qk))",

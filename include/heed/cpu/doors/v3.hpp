@@ -3,6 +3,7 @@
 
 #include "heed/cpu/verb/accumulate.hpp"
 #include "heed/cpu/verb/add_rows.hpp"
+#include "heed/cpu/verb/cap.hpp"
 #include "heed/cpu/verb/dot_rows.hpp"
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verb/rule.hpp"
@@ -73,10 +74,16 @@ HEED_DOOR_V3 void unpack_rows(Real const* from, index_t rows, index_t columns, v
                               index_t row_stride, index_t column_stride) {
   detail::unpack_rows<pack<Real>>(from, rows, columns, to, kind, row_stride, column_stride);
 }
-template <class Real, class Rule>
-HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, index_t lanes, int vectors, block const& area,
+template <class Real>
+HEED_DOOR_V3 void cap_scores(Real* scores, index_t keys, index_t lanes, int vectors, Real unit, Real cap,
                              Real const* row_max, Real* block_max) {
-  detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, lanes, vectors, area, row_max, block_max);
+  detail::cap_scores<pack<Real>>(scores, keys, lanes, vectors, unit, cap, row_max, block_max);
+}
+template <class Real, class Rule>
+HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, index_t lanes, int vectors, block const& area, cover seen,
+                             block_terms<Real> const& terms, Real const* row_max, Real* block_max) {
+  detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, lanes, vectors, area, seen, terms, row_max,
+                                 block_max);
 }
 
 template <class Real>
@@ -87,6 +94,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},
                                    accumulate_visible<Real>,
                                    probabilities<Real>,
+                                   cap_scores<Real>,
                                    nullptr,
                                    finish<Real>,
                                    pack_query<Real>,

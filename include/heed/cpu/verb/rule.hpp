@@ -1,42 +1,75 @@
-// rule: the caller's mask over a block that it leaves partly visible.
+// rule: the caller's stages and masks over a block of scores.
 #pragma once
 
 #include <type_traits>
 
-#include "heed/cpu/simd/vector.hpp"
-#include "heed/mask/mask.hpp"
+#include "heed/cpu/verb/pack.hpp"
+#include "heed/cpu/verbs.hpp"
+#include "heed/mask/strip.hpp"
 
 namespace heed::detail {
 
-/// Hides scores [keys, lanes], `vectors` of them, of the block's rows and keys with -inf; block_max = max(row_max, what
-/// is left). Lanes past the last row repeat it: no rule is asked about a row that does not exist.
-template <class Simd, class Rule>
-HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, index_t lanes, int vectors,
-                          block const& area, typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
+/// Scores [keys, lanes], `vectors` of them, of the block's rows and keys go through the rule's stages and, where
+/// `Masked`, its masks: what is hidden becomes -inf. block_max = max(row_max, what is left). Lanes past the last row
+/// repeat it: no rule is asked about a row that does not exist.
+template <class Simd, bool Masked, class Rule>
+HEED_VERB void rule_lines(Rule const& rule, typename Simd::scalar* scores, index_t lanes, int vectors, block const area,
+                          block_terms<typename Simd::scalar> const& terms, typename Simd::scalar const* row_max,
+                          typename Simd::scalar* block_max) {
   using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
+  constexpr index_t square = index_t{Simd::lanes} * Simd::lanes;
+  for (int v = 0; v < vectors; ++v) {
+    const index_t row = index_t{v} * Simd::lanes;
+    vector highest;
+    Simd::load(highest, row_max + row);
+    for (index_t begin = area.key_begin; begin < area.key_end; begin += Simd::lanes) {
+      const index_t end = lesser(begin + Simd::lanes, area.key_end);
+      alignas(64) Real columns[greater(1, dense_stages<Rule> * square)];  // of each dense stage [keys, lanes]
+      for (int stage = 0; stage < dense_stages<Rule>; ++stage) {
+        term_rows<Real> const& from = terms.stages[stage];
+        pack_query<Simd>(from.first + (terms.row + row) * from.stride + terms.key + begin - area.key_begin, from.stride,
+                         area.query_end - area.query_begin - row, end - begin, Real(1), 1, columns + stage * square);
+      }
+      strip<Real> rows{area.batch, area.head, area.query_begin + row, area.query_end - 1, 0, area.offset,
+                       columns,    square};
+      Real* score = scores + (begin - area.key_begin) * lanes + row;
+      for (index_t key = begin; key < end; ++key, score += lanes) {
+        rows.key = key;
+        const auto at = on(rule, rows);
+        // Written apart from the scores, which whatever a rule reads might be part of for all that a compiler knows.
+        alignas(64) Real line[Simd::lanes];
+        for (int lane = 0; lane < Simd::lanes; ++lane) {
+          Real adjusted = score[lane];
+          bool visible = true;
+          adjust(at, adjusted, visible, lane);
+          if constexpr (Masked) visible = visible & allows(at, lane);
+          line[lane] = visible ? adjusted : -infinity<Real>;
+        }
+        rows.terms += Simd::lanes;
+        vector row_scores;
+        Simd::load(row_scores, line);
+        Simd::store(score, row_scores);
+        Simd::larger(highest, row_scores, highest);
+      }
+    }
+    Simd::store(block_max + row, highest);
+  }
+}
+
+template <class Simd, class Rule>
+HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, index_t lanes, int vectors,
+                          block const& area, cover seen, block_terms<typename Simd::scalar> const& terms,
+                          typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
   // A copy, because stores to the scores might otherwise change what a reference stands for.
   using local = std::conditional_t<std::is_trivially_copyable_v<Rule>, const Rule, Rule const&>;
   local rule = given;
-  const index_t last = area.query_end - 1;
-  for (int v = 0; v < vectors; ++v) {
-    const index_t first = area.query_begin + v * Simd::lanes;
-    vector highest;
-    Simd::load(highest, row_max + v * Simd::lanes);
-    for (index_t key = area.key_begin; key < area.key_end; ++key) {
-      Real* const place = scores + (key - area.key_begin) * lanes + v * Simd::lanes;
-      Real* __restrict score = place;
-      for (int lane = 0; lane < Simd::lanes; ++lane) {
-        const index_t row = first + lane < last ? first + lane : last;
-        score[lane] =
-            rule.allows(position{area.batch, area.head, row, key, area.offset}) ? score[lane] : -infinity<Real>;
-      }
-      vector row_scores;
-      Simd::load(row_scores, place);
-      Simd::larger(highest, row_scores, highest);
+  if constexpr (adjusts<Rule>) {
+    if (seen == cover::full) {
+      return rule_lines<Simd, false>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
     }
-    Simd::store(block_max + v * Simd::lanes, highest);
   }
+  rule_lines<Simd, true>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
 }
 
 }  // namespace heed::detail

@@ -82,8 +82,10 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
     // The last tile may take up rows of the one before it once more: the same values.
     for (index_t done = 0; done < keys; done += Rows) {
       const index_t first = lesser(done, keys - Rows);
+      char const* const start = ahead.next;
       score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, lanes,
                                       scores + first * lanes, highest, ahead);
+      ahead.begin_next_group(start);
     }
   } else {
     for (index_t row = 0; row < keys; ++row) {

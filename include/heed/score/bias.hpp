@@ -1,0 +1,66 @@
+// bias: a float term for each score, or for each of a broadcast axis.
+#pragma once
+
+#include "heed/mask/strip.hpp"
+#include "heed/view/operand.hpp"
+
+namespace heed {
+
+/// A view of half, bfloat16, float or double of rank 1 to 4, aligned right with [batch_size, num_heads, seq_len_q,
+/// seq_len_kv]; an axis of extent 1 is repeated, whatever its stride. Spelled `bias(view)`. Added in the accumulate
+/// type; -inf hides, a very negative finite number does not. The memory must outlive the call.
+class bias {
+ public:
+  template <class View>
+  requires(!std::is_same_v<std::remove_cvref_t<View>, bias>) HEED_INLINE explicit bias(View&& view) noexcept {
+    using view_type = std::remove_cvref_t<View>;
+    static_assert(detail::tensor_like<View>,
+                  "heed::bias: the argument must be a heed::tensor or heed::tensor_view of half, bfloat16, float or "
+                  "double; wrap your memory in heed::tensor_view<float const, R>(data, {extents})");
+    if constexpr (detail::tensor_like<View>) {
+      static_assert(floating_element<typename view_type::value_type>,
+                    "heed::bias: a bias holds half, bfloat16, float or double; a bool tensor is a mask: "
+                    "heed::keep_mask(m) (true = attend) or heed::drop_mask(m) (true = hidden)");
+      static_assert(std::is_lvalue_reference_v<View> || !detail::is_tensor<view_type>,
+                    "heed::bias: a temporary tensor is gone before the call reads it; give it a name first, and pass "
+                    "that");
+      if constexpr (floating_element<typename view_type::value_type>) {
+        using element = typename view_type::value_type;
+        terms_.data = const_cast<void*>(static_cast<void const*>(view.data()));
+        terms_.kind = element_kind_of<element>;
+        terms_.rank = static_cast<int>(view_type::rank);
+        for (std::size_t axis = 0; axis < view_type::rank; ++axis) {
+          const std::size_t place = axis + 4 - view_type::rank;
+          terms_.extents[place] = view.extent(axis);
+          terms_.strides[place] = view.extent(axis) == 1 ? 0 : view.stride(axis);
+        }
+      }
+    }
+  }
+
+  static constexpr bool is_stage = true;
+  [[nodiscard]] HEED_FN detail::operand const& terms() const noexcept { return terms_; }
+
+  template <class Real>
+  struct lanes {
+    Real const* term;
+    HEED_FN constexpr void adjust(Real& score, bool& visible, int lane) const noexcept {
+      const Real value = term[lane];
+      score += value;
+      visible = visible & (value != -static_cast<Real>(__builtin_inff()));
+    }
+  };
+  template <class Real>
+  [[nodiscard]] HEED_FN constexpr lanes<Real> on(detail::strip<Real> const& rows) const noexcept {
+    return {rows.terms};
+  }
+
+ private:
+  detail::operand terms_;
+};
+
+namespace detail {
+template <>
+inline constexpr int dense_stages<bias> = 1;
+}  // namespace detail
+}  // namespace heed
