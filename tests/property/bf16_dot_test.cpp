@@ -2,6 +2,7 @@
 // elsewhere the same calls are widened. What the contract says holds either way.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -10,6 +11,7 @@
 #include "heed/heed.hpp"
 #include "heed/reference/forward.hpp"
 #include "support/bits.hpp"
+#include "support/paths.hpp"
 #include "support/random.hpp"
 
 namespace {
@@ -17,13 +19,15 @@ namespace {
 using heed::bfloat16;
 using heed::index_t;
 using heed::tensor;
+using heed::test::has_line;
+using heed::test::line_of_fast_bf16;
 using heed::test::random_tensor;
 using heed::test::same_bits;
 
 template <class Query, class Key, class Value, class Out>
 bool uses_dot(Query const& query, Key const& key, Value const& value, Out& out,
               heed::attention_options const& options) {
-  return heed::explain(query, key, value, out, options).find("bf16_dot: on\n") != std::string::npos;
+  return heed::explain(query, key, value, out, options).find("bf16_dot: on") != std::string::npos;
 }
 
 TEST(Bf16Dot, RunsWhereItIsFastAndItsRoundingIsHidden) {
@@ -32,7 +36,7 @@ TEST(Bf16Dot, RunsWhereItIsFastAndItsRoundingIsHidden) {
   const auto wide = random_tensor<float>({1, 2, 40, 16}, 1);
   tensor<bfloat16, 4> out({1, 2, 40, 16});
   tensor<float, 4> wide_out({1, 2, 40, 16});
-  EXPECT_EQ(uses_dot(narrow, narrow, narrow, out, {}), heed::detail::current_isa().fast_bf16_dot);
+  EXPECT_TRUE(has_line(heed::explain(narrow, narrow, narrow, out), line_of_fast_bf16()));
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.precise = true}));
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.scale = 1e38})) << "would not fit the exponent";
   EXPECT_FALSE(uses_dot(narrow, narrow, narrow, out, {.scale = -1e-38})) << "would be lost to underflow";
@@ -52,8 +56,7 @@ TEST(Bf16Dot, OddEndsAreNeitherReadNorCounted) {
       const auto value = random_tensor<bfloat16>({2, 1, keys + 6, dim + 2}, 13);
       const std::vector<index_t> begins = {3, 2}, ends = {keys + 3, keys + 2};
       const heed::lengths inside{.key = ends, .key_start = begins};
-      EXPECT_EQ(heed::explain(query, key, value, inside).find("bf16_dot: on\n") != std::string::npos,
-                heed::detail::current_isa().fast_bf16_dot);
+      ASSERT_TRUE(has_line(heed::explain(query, key, value, inside), line_of_fast_bf16()));
       const auto clean = heed::attention(query, key, value, inside);
       auto dirty_key = key;
       auto dirty_value = value;
@@ -69,6 +72,71 @@ TEST(Bf16Dot, OddEndsAreNeitherReadNorCounted) {
       for (index_t i = 0; i < clean.size(); ++i) {
         ASSERT_NEAR(static_cast<double>(clean.data()[i]), exact.data()[i], 0.016)
             << keys << " x " << dim << " at " << i;
+      }
+    }
+  }
+}
+
+/// Edges of tiles: sixteen keys, queries, dimensions; lines of sixteen words; three tiles of queries beside each other.
+TEST(Bf16Dot, EdgesOfTilesAreRight) {
+  for (index_t keys : {1, 15, 16, 17, 31, 32, 33, 59, 127, 129, 1025}) {
+    for (index_t dim : {1, 2, 3, 15, 16, 17, 32, 33, 40, 64, 80, 100, 128, 256}) {
+      const index_t rows = keys % 2 == 0 ? 16 : 9 + dim % 50, value_dim = keys == 59 ? dim + 3 : dim;
+      if (keys > 1000 && dim % 16 == 1) continue;
+      const auto query = random_tensor<bfloat16>({1, 4, rows, dim}, 61);  // two heads of queries for one of keys
+      const auto key = random_tensor<bfloat16>({1, 2, keys, dim}, 62);
+      const auto value = random_tensor<bfloat16>({1, 2, keys, value_dim}, 63);
+      const auto full = heed::attention(query, key, value);
+      const auto exact = heed::reference::solve(query, key, value, heed::no_mask{}).out;
+      for (index_t i = 0; i < full.size(); ++i) {
+        ASSERT_NEAR(static_cast<double>(full.data()[i]), exact.data()[i], 0.016)
+            << rows << " x " << keys << " x " << dim << " at " << i;
+      }
+      const heed::attention_options top{.anchor = heed::top_left};  // stretches of keys, also some that no row sees
+      const auto below = heed::attention(query, key, value, heed::causal{}, top);
+      const auto half = heed::reference::solve(query, key, value, heed::causal{}, top).out;
+      for (index_t i = 0; i < below.size(); ++i) {
+        ASSERT_NEAR(static_cast<double>(below.data()[i]), half.data()[i], 0.016)
+            << "causal " << rows << " x " << keys << " x " << dim << " at " << i;
+      }
+    }
+  }
+}
+
+/// Where K and V lie, how a rule cuts them and how many threads there are changes no bit.
+TEST(Bf16Dot, LayoutsStretchesAndThreadsChangeNoBit) {
+  for (index_t dim : {20, 64}) {
+    const index_t rows = 200, keys = 333;
+    const auto query = random_tensor<bfloat16>({1, 2, rows, dim}, 71);
+    const auto key = random_tensor<bfloat16>({1, 2, keys, dim}, 72),
+               value = random_tensor<bfloat16>({1, 2, keys, dim}, 73);
+    tensor<bfloat16, 4> wide_key({1, keys, 2, 2 * dim}), wide_value({1, keys, 2, 2 * dim});
+    for (index_t head = 0; head < 2; ++head) {
+      for (index_t row = 0; row < keys; ++row) {
+        for (index_t d = 0; d < dim; ++d) {
+          wide_key(0, row, head, 2 * d) = key(0, head, row, d);
+          wide_value(0, row, head, 2 * d) = value(0, head, row, d);
+        }
+      }
+    }
+    const std::array<index_t, 4> extents = {1, 2, keys, dim};
+    const std::array<index_t, 4> strides = {keys * 4 * dim, 2 * dim, 4 * dim, 2};
+    const heed::tensor_view<bfloat16 const, 4> strided_key(wide_key.data(), extents, strides);
+    const heed::tensor_view<bfloat16 const, 4> strided_value(wide_value.data(), extents, strides);
+    const auto plain = heed::attention(query, key, value, heed::causal{}, {.threads = 1});
+    EXPECT_TRUE(same_bits(plain, heed::attention(query, strided_key, strided_value, heed::causal{}, {.threads = 1})));
+    EXPECT_TRUE(same_bits(plain, heed::attention(query, key, value, heed::causal{}, {.threads = 3})));
+    // Twenty rows from the middle alone: other tiles and other stretches.
+    tensor<bfloat16, 4> some({1, 2, 20, dim});
+    for (index_t head = 0; head < 2; ++head) {
+      for (index_t row = 0; row < 20; ++row) {
+        for (index_t d = 0; d < dim; ++d) some(0, head, row, d) = query(0, head, 90 + row, d);
+      }
+    }
+    const auto few = heed::attention(some, key, value, heed::causal{}, {.anchor = heed::at_offset(90 + keys - rows)});
+    for (index_t head = 0; head < 2; ++head) {
+      for (index_t row = 0; row < 20; ++row) {
+        for (index_t d = 0; d < dim; ++d) ASSERT_EQ(few(0, head, row, d).bits, plain(0, head, 90 + row, d).bits) << row;
       }
     }
   }

@@ -46,7 +46,8 @@ template <class Real>
         if (seen == cover::full || (few && seen == cover::partial)) counts.scores += size;
         if (few && seen == cover::partial) counts.elements += size;
         if (few || seen != cover::partial) continue;
-        const stretch_list cut_up = stretches_of(run.rule, part, tile.vectors, run.verb.lanes);
+        const stretch_list cut_up =
+            stretches_of(run.rule, part, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
         for (int i = 0; i < cut_up.count; ++i) {
           stretch const& some = cut_up.items[i];
           if (some.seen == cover::none) continue;
@@ -132,8 +133,11 @@ template <class Real>
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), all.elements, how(call.key, key).c_str(),
-                how(call.value, value).c_str(), run.verb.elements_per_word > 1 ? "on" : "off", idle ? 0 : threads,
-                whose, static_cast<long long>(idle ? 1 : splits.splits), flops, bytes,
+                how(call.value, value).c_str(),
+                run.verb.words_per_line > 1      ? "on (amx)"
+                : run.verb.elements_per_word > 1 ? "on"
+                                                 : "off",
+                idle ? 0 : threads, whose, static_cast<long long>(idle ? 1 : splits.splits), flops, bytes,
                 static_cast<unsigned long long>(idle ? 0 : scratch));
   return text;
 }

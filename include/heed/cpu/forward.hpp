@@ -27,7 +27,8 @@ template <class Real>
           early ? Real(1) : unit,
           early ? unit : Real(1),
           cap,
-          keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real)))};
+          greater(keys_per_block(call.head_dim_qk, call.head_dim_v, static_cast<index_t>(sizeof(Real))),
+                  verb.keys_per_line())};
 }
 
 /// The keys that any row of the query heads of one kv head may see. A rule may treat each of them its own way.
@@ -64,7 +65,7 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
     if (run.value.first != nullptr) {
       pack_value_rows(
           run, batch, head, begin, last,
-          run.value.first + place * run.value.head_words + begin / run.verb.elements_per_word * run.value.row_words);
+          run.value.first + place * run.value.head_words + begin / run.verb.keys_per_line() * run.value.row_words);
     }
   });
 }
@@ -95,7 +96,7 @@ void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, 
   }
   if (cut.value == placement::packed_once) {
     run.value = {packed + cut.heads_per_wave * run.key.head_words,
-                 ceil_div(call.seq_len_kv, verb.elements_per_word) * call.head_dim_v, call.head_dim_v};
+                 ceil_div(call.seq_len_kv, verb.keys_per_line()) * run.value_words(), run.value_words()};
   }
   const index_t heads = call.batch_size * call.num_kv_heads;
   const index_t items_per_head = cut.head_chunks * cut.row_chunks;

@@ -40,49 +40,58 @@ struct kernel {
   /// Whether scores that no mask hides are changed before they are softmaxed.
   [[nodiscard]] bool caps() const noexcept { return cap != Real(0) || rule_unit != Real(1); }
 
-  /// Words in a packed row of K: one for each head dimension, or for two of them.
-  [[nodiscard]] index_t query_words() const noexcept { return ceil_div(call.head_dim_qk, verb.elements_per_word); }
+  /// Words in a packed row of K: one for each head dimension, or for two of them; whole lines.
+  [[nodiscard]] index_t query_words() const noexcept {
+    return ceil_div(call.head_dim_qk, verb.keys_per_line()) * verb.words_per_line;
+  }
+  /// Words in a row of V: those of keys_per_line neighbouring keys.
+  [[nodiscard]] index_t value_words() const noexcept { return call.head_dim_v * verb.words_per_line; }
   [[nodiscard]] index_t whole_words(index_t keys) const noexcept {
     return ceil_div(keys, verb.elements_per_word) * verb.elements_per_word;
   }
+  [[nodiscard]] index_t whole_lines(index_t keys) const noexcept {
+    return ceil_div(keys, verb.keys_per_line()) * verb.keys_per_line();
+  }
 };
 
-/// Whether the elements of a row are words of the verbs and follow one another: then they are used where they lie.
+/// Whether the elements of a row are words of the verbs, whole lines of them, and follow one another: then they are
+/// used where they lie.
 template <class Real>
-[[nodiscard]] bool has_plain_rows(operand const& box, int elements_per_word = 1) noexcept {
+[[nodiscard]] bool has_plain_rows(operand const& box, int elements_per_word = 1, int words_per_line = 1) noexcept {
   if (box.extents[3] > 1 && box.strides[3] != 1) return false;
   if (elements_per_word == 1) {
     return box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64);
   }
-  const index_t odd = box.extents[3] | box.strides[0] | box.strides[1] | box.strides[2];
+  if (box.extents[3] % (elements_per_word * words_per_line) != 0) return false;
+  const index_t odd = box.strides[0] | box.strides[1] | box.strides[2];
   return odd % 2 == 0 && reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
-}
-
-/// K is used in place where its rows are plain and lie close together, or too few queries use them to repay packing.
-/// So is V, except that its pairs are of neighbouring keys and never lie in memory.
-/// Rows served by one kv head and by one piece of work decide who packs; beyond packed_once_bytes each piece does.
-template <class Real>
-[[nodiscard]] placement placement_of(problem const& call, operand const& box, int elements_per_word,
-                                     index_t rows_per_piece) noexcept {
-  const index_t rows_served = call.group_size * call.seq_len_q;
-  const bool is_paired_value = elements_per_word > 1 && &box == &call.value;
-  const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
-  if (!is_paired_value && has_plain_rows<Real>(box, elements_per_word) &&
-      (is_close || rows_served < rows_that_repay_packing)) {
-    return placement::in_place;
-  }
-  const index_t head_bytes = (box.extents[2] + 1) * (call.head_dim_qk + call.head_dim_v + 2) *
-                             static_cast<index_t>(sizeof(Real)) / elements_per_word;
-  return rows_served > rows_per_piece && head_bytes <= packed_once_bytes ? placement::packed_once
-                                                                         : placement::packed_by_piece;
 }
 
 /// Words that one kv head takes where K, or V, or both are packed once.
 template <class Real>
 [[nodiscard]] index_t packed_words(kernel<Real> const& run, placement key, placement value) noexcept {
   const index_t key_words = run.call.seq_len_kv * run.query_words();
-  const index_t value_words = ceil_div(run.call.seq_len_kv, run.verb.elements_per_word) * run.call.head_dim_v;
+  const index_t value_words = ceil_div(run.call.seq_len_kv, run.verb.keys_per_line()) * run.value_words();
   return (key == placement::packed_once ? key_words : 0) + (value == placement::packed_once ? value_words : 0);
+}
+
+/// K is used in place where its rows are plain and lie close together, or too few queries use them to repay packing.
+/// So is V, except that its pairs are of neighbouring keys and never lie in memory.
+/// Rows served by one kv head and by one piece of work decide who packs; beyond packed_once_bytes each piece does.
+template <class Real>
+[[nodiscard]] placement placement_of(kernel<Real> const& run, operand const& box, index_t rows_per_piece) noexcept {
+  problem const& call = run.call;
+  const index_t rows_served = call.group_size * call.seq_len_q;
+  const bool is_paired_value = run.verb.elements_per_word > 1 && &box == &call.value;
+  const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
+  if (!is_paired_value && has_plain_rows<Real>(box, run.verb.elements_per_word, run.verb.words_per_line) &&
+      (is_close || rows_served < rows_that_repay_packing)) {
+    return placement::in_place;
+  }
+  const index_t head_words = packed_words(run, placement::packed_once, placement::packed_once);
+  const index_t head_bytes = head_words * static_cast<index_t>(sizeof(Real));
+  return rows_served > rows_per_piece && head_bytes <= packed_once_bytes ? placement::packed_once
+                                                                         : placement::packed_by_piece;
 }
 
 /// Rows [begin, end) of K: to `to`.
@@ -93,7 +102,7 @@ void pack_key_rows(kernel<Real> const& run, index_t batch, index_t head, index_t
                      to);
 }
 
-/// Rows [begin, end) of V: to `to`, which begins with a whole word.
+/// Rows [begin, end) of V: to `to`, which begins with a whole row of lines.
 template <class Real>
 void pack_value_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
   operand const& box = run.call.value;
@@ -101,11 +110,11 @@ void pack_value_rows(kernel<Real> const& run, index_t batch, index_t head, index
   if (run.verb.pack_value == nullptr) {
     return run.verb.pack_rows(first, box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3], to);
   }
-  run.verb.pack_value(first, box.kind, box.strides[2], box.strides[3], begin % run.verb.elements_per_word, end - begin,
+  run.verb.pack_value(first, box.kind, box.strides[2], box.strides[3], begin % run.verb.keys_per_line(), end - begin,
                       box.extents[3], to);
 }
 
-/// Rows of K, or words of keys of V, from one key on.
+/// Rows of K, or rows of V, which hold a line of keys each, from one key on.
 template <class Real>
 struct key_rows {
   Real const* first;
@@ -130,19 +139,19 @@ template <class Real>
   return {packed, run.query_words()};
 }
 
-/// Words of V, the first of which holds key `begin`.
+/// Rows of V, the first of which holds key `begin`.
 template <class Real>
 [[nodiscard]] key_rows<Real> rows_of_value(kernel<Real> const& run, Real* packed, index_t batch, index_t head,
                                            index_t begin, index_t end) {
   operand const& box = run.call.value;
   if (run.value.first != nullptr) {
     const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
-    const index_t word = begin / run.verb.elements_per_word;
-    return {run.value.first + place * run.value.head_words + word * run.value.row_words, run.value.row_words};
+    const index_t row = begin / run.verb.keys_per_line();
+    return {run.value.first + place * run.value.head_words + row * run.value.row_words, run.value.row_words};
   }
   if (packed == nullptr) return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
   pack_value_rows(run, batch, head, begin, end, packed);
-  return {packed, run.call.head_dim_v};
+  return {packed, run.value_words()};
 }
 
 }  // namespace HEED_ABI

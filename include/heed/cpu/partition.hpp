@@ -106,8 +106,8 @@ template <class Real>
   }
   if (cut.items(call) < cut.threads) cut.threads = static_cast<int>(cut.items(call));
   const index_t rows_per_piece = cut.heads_per_item * cut.rows_per_item;
-  cut.key = placement_of<Real>(call, call.key, run.verb.elements_per_word, rows_per_piece);
-  cut.value = placement_of<Real>(call, call.value, run.verb.elements_per_word, rows_per_piece);
+  cut.key = placement_of<Real>(run, call.key, rows_per_piece);
+  cut.value = placement_of<Real>(run, call.value, rows_per_piece);
   const index_t words = packed_words<Real>(run, cut.key, cut.value);
   if (words > 0) {
     // One thread goes head by head, while what it packed is near; several share a wave, so that few wait at its end.

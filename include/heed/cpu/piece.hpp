@@ -70,10 +70,10 @@ class piece {
 
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
     const std::size_t lanes = static_cast<std::size_t>(3 * run.verb.lanes);
-    const index_t block_keys = run.whole_words(lesser(run.block_keys, run.call.seq_len_kv));
+    const index_t block_keys = run.whole_lines(lesser(run.block_keys, run.call.seq_len_kv));
     const std::size_t keys = static_cast<std::size_t>(block_keys);
     const std::size_t longest =
-        static_cast<std::size_t>(greater(block_keys, greater(run.call.head_dim_qk, run.call.head_dim_v)));
+        static_cast<std::size_t>(greater(block_keys, greater(run.query_words(), run.call.head_dim_v)));
     work.scores = from.template take<Real>(keys * lanes);
     work.spare = from.template take<Real>(longest * lanes);
     work.block_max = from.template take<Real>(lanes);
@@ -87,8 +87,8 @@ class piece {
       work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.query_words()));
     }
     if (cut.value == placement::packed_by_piece) {
-      work.value = from.template take<Real>(keys / static_cast<std::size_t>(run.verb.elements_per_word) *
-                                            static_cast<std::size_t>(run.call.head_dim_v));
+      work.value = from.template take<Real>(keys / static_cast<std::size_t>(run.verb.keys_per_line()) *
+                                            static_cast<std::size_t>(run.value_words()));
     }
   }
 
@@ -124,7 +124,7 @@ class piece {
     void const* const first = query.row(part_.batch, tile.head, tile.query_begin);
     Real const* rows = static_cast<Real const*>(first);
     index_t row_stride = query.strides[2] / step;
-    if (!has_plain_rows<Real>(query, step)) {
+    if (!has_plain_rows<Real>(query, step, run_.verb.words_per_line)) {
       run_.verb.pack_rows(first, query.kind, query.strides[2], query.strides[3], tile.rows, query.extents[3],
                           work_.spare);
       rows = work_.spare;
@@ -228,7 +228,7 @@ class piece {
     revisit_probabilities(run_, work_, seq_, part_.batch, part_.kv_head, tile,
                           [&](block const& area, index_t, key_rows<Real>) {
                             write_zero_weights(tile, written, area.key_begin);
-                            const index_t lead = area.key_begin % run_.verb.elements_per_word;
+                            const index_t lead = area.key_begin % run_.verb.keys_per_line();
                             unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, ones<Real>.lanes,
                                    weights, area.key_begin, area.key_end - area.key_begin);
                             written = area.key_end;

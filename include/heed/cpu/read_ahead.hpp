@@ -21,6 +21,13 @@ struct line_stream {
   }
 };
 
+/// What so many turns of a verb would ask for, where its steps are larger than one turn.
+HEED_VERB void ask_ahead(line_stream& ahead, index_t turns) noexcept {
+  char const* const end = ahead.next + ahead.step * turns;
+  for (; ahead.next < end; ahead.next += ahead.step < 64 ? 64 : ahead.step) __builtin_prefetch(ahead.next, 0, 2);
+  ahead.next = end;
+}
+
 /// Up to four stretches of memory, handed out to the verbs as they run.
 class read_ahead {
  public:

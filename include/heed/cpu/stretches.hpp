@@ -48,13 +48,15 @@ struct stretch_list {
   return area;
 }
 
-/// Asks the rule about few keys at a time, and about the first and last rows where it hides some of them.
-[[nodiscard]] inline stretch_list stretches_of(rule_view const& rule, block const& area, int vectors, int lanes) {
+/// Asks the rule about few keys at a time, whole lines of them, and about the first and last rows where it hides some.
+[[nodiscard]] inline stretch_list stretches_of(rule_view const& rule, block const& area, int vectors, int lanes,
+                                               int keys_per_line) {
+  const index_t step = greater(keys_per_question, keys_per_line);
   stretch_list list;
   for (index_t begin = area.key_begin; begin < area.key_end;) {
     block part = area;
     part.key_begin = begin;
-    part.key_end = lesser((begin / keys_per_question + 1) * keys_per_question, area.key_end);
+    part.key_end = lesser((begin / step + 1) * step, area.key_end);
     stretch next{begin, part.key_end, rule.covers(part), 0, vectors};
     const auto sees_none = [&](int vector) { return rule.covers(vector_of(part, vector, lanes)) == cover::none; };
     if (next.seen == cover::partial) {

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include "heed/cpu/doors/v3.hpp"
 #include "heed/cpu/doors/v4.hpp"
+#include "heed/cpu/doors/v4_amx.hpp"
 #include "heed/cpu/doors/v4_bf16.hpp"
 #endif
 #include "heed/cpu/isa.hpp"
@@ -14,13 +15,17 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// The verbs of a call; those of the bf16 dot product where the call may use them and the processor is fast at it.
+/// The verbs of a call; those of pairs of bfloat16 where the call may use them and the processor is fast at it.
 template <class Real, bool MayUseBf16Dot>
 [[nodiscard]] verbs<Real> const& verbs_of(bool uses_bf16_dot) noexcept {
   const isa_level level = current_isa().level;
 #if defined(__x86_64__)
   if constexpr (MayUseBf16Dot) {
-    if (uses_bf16_dot && current_isa().fast_bf16_dot) return v4_bf16::table<Real>;
+    if (uses_bf16_dot) {
+      const bf16_unit unit = current_bf16_unit();
+      if (unit == bf16_unit::pairs) return v4_bf16::table<Real>;
+      if (unit == bf16_unit::tiles) return v4_amx::table<Real>;
+    }
   }
   if (level == isa_level::v4) return v4::table<Real>;
   if (level == isa_level::v3) return v3::table<Real>;

@@ -48,7 +48,7 @@ struct workspace {
   index_t term_step;
   index_t row_begin, row_end;  // of the piece of work
   Real* key;                   // [block_keys, words of head_dim_qk], if the piece packs K
-  Real* value;                 // [words of block_keys, head_dim_v], if the piece packs V
+  Real* value;                 // [lines of block_keys, head_dim_v, words_per_line], if packed by the piece
   read_ahead* ahead;
 };
 
@@ -85,7 +85,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   for (index_t begin = all.begin / run.block_keys * run.block_keys; begin < all.end; begin += run.block_keys) {
     const index_t end = lesser(begin + run.block_keys, all.end);
     const index_t first = greater(begin, all.begin);
-    const int step = run.verb.elements_per_word;
+    const int step = run.verb.keys_per_line();
     bool loaded = false;
     key_rows<Real> key{}, value{};
     for (int t = 0; t < tile_count; ++t) {
@@ -139,13 +139,13 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   run.apply_rule(run.rule.rule, scores, lanes, vectors, rows, part.seen, terms, highest, highest);
 }
 
-/// Scores of one block, in work.scores, stretch by stretch: rows of whole words, in which keys outside of the area are
-/// -inf. Returns how many keys there are.
+/// Scores of one block, in work.scores, stretch by stretch: from the beginning of a line to the end of a word, and keys
+/// outside of the area are -inf. Returns how many keys there are.
 template <class Real>
 [[nodiscard]] index_t score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
                                   block const& area, stretches const& parts, key_rows<Real> key) {
   const index_t lanes = tile.vectors * run.verb.lanes;
-  const index_t lead = area.key_begin % run.verb.elements_per_word;
+  const index_t lead = area.key_begin % run.verb.keys_per_line();
   const index_t end = lead + area.key_end - area.key_begin;
   const index_t keys = run.whole_words(end);
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
@@ -165,20 +165,25 @@ template <class Real>
   return keys;
 }
 
-/// out = out * rescale + probabilities times values, leaving out what no row of a vector sees.
+/// out = out * rescale + probabilities times values, leaving out what no row of a vector sees. `keys` are in
+/// work.scores; words that they leave over in the last row of V count nothing.
 template <class Real>
 void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real>& tile, block const& area,
-                      stretches const& parts, key_rows<Real> value) {
+                      stretches const& parts, index_t keys, key_rows<Real> value) {
   const index_t lanes = tile.vectors * run.verb.lanes;
-  const int step = run.verb.elements_per_word;
+  const index_t step = run.verb.keys_per_line();
+  const int elements = run.verb.elements_per_word;
+  const index_t words_end = run.whole_lines(keys) / elements;
+  for (index_t lane = keys / elements * lanes; lane < words_end * lanes; ++lane) work.scores[lane] = Real(0);
   const index_t base = area.key_begin / step;
   const auto add = [&](stretch const& part, Real const* rescale) {  // null: into a tile that holds nothing
     const index_t first = part.key_begin / step - base;
-    const index_t words = part.seen == cover::none ? 0 : ceil_div(part.key_end, step) - base - first;
+    const index_t rows = part.seen == cover::none ? 0 : ceil_div(part.key_end, step) - base - first;
+    const index_t words = rows * run.verb.words_per_line;
     const index_t skipped = part.first_vector * run.verb.lanes;
     run.verb.accumulate[part.end_vector - part.first_vector - 1](
-        work.scores + first * lanes + skipped, value.at(first), value.stride, words, run.call.head_dim_v, lanes,
-        tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped,
+        work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first), value.stride, rows,
+        run.call.head_dim_v, lanes, tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped,
         work.ahead->take(words * (run.call.head_dim_v / 8)));
   };
   // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
@@ -204,7 +209,7 @@ template <class Real, class Visit>
 void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block const& area, cover seen,
                     Visit const& visit) {
   if (seen == cover::partial) {
-    const stretch_list list = stretches_of(run.rule, area, tile.vectors, run.verb.lanes);
+    const stretch_list list = stretches_of(run.rule, area, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
     return visit(stretches{list.items, list.count});
   }
   const stretch whole{area.key_begin, area.key_end, seen, 0, tile.vectors};
@@ -221,7 +226,7 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                 const index_t keys = score_block(run, work, tile, area, parts, key);
                 run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                    tile.row_sum, work.rescale);
-                accumulate_block(run, work, tile, area, parts, value);
+                accumulate_block(run, work, tile, area, parts, keys, value);
               });
             });
 }

@@ -30,11 +30,16 @@ template <class Real>
 struct verbs {
   int lanes;              ///< query rows in one vector
   int elements_per_word;  ///< 1; 2 where words are pairs of bfloat16
+  int words_per_line;     ///< that are multiplied in one step: 1; 16 on tiles. Rows of Q and K are whole lines
+
+  /// Neighbouring keys that lie together in a row of V: [head_dim_v, words_per_line].
+  [[nodiscard]] constexpr int keys_per_line() const noexcept { return elements_per_word * words_per_line; }
+
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                     index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
   void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
                      Real* rescale);
-  void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
+  void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
                         index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);

@@ -32,13 +32,20 @@ std::string door_name(std::string const& function, std::string const& level) {
   return function.substr(begin, function.find_first_of("<(", begin) - begin);
 }
 
-// Calls that make every door: each accumulate type, each element, a mask, both outputs.
+bool is_door(std::string const& function, std::vector<std::string> const& levels) {
+  return std::any_of(levels.begin(), levels.end(),
+                     [&](std::string const& level) { return !door_name(function, level).empty(); });
+}
+
+// Calls that make every door: each accumulate type, pairs of bfloat16, a mask, both outputs.
 TEST(Doors, AreAllInThisProgram) {
   heed::tensor<float, 4> query({1, 2, 5, 8}), key({1, 2, 7, 8}), value({1, 2, 7, 8}), out({1, 2, 5, 8});
   heed::tensor<float, 4> weights({1, 2, 5, 7});
   heed::attention(query, key, value, heed::into(out).weights(weights), heed::causal{});
   heed::tensor<double, 4> wide_query({1, 2, 5, 8}), wide_out({1, 2, 5, 8});
   heed::attention(wide_query, key, value, wide_out, heed::causal{});
+  heed::tensor<heed::bfloat16, 4> narrow({1, 2, 9, 8});
+  (void)heed::attention(narrow, narrow, narrow);
   EXPECT_EQ(out(0, 0, 0, 0), 0.0f);
   ASSERT_GT(own_routines().size(), 50u) << "objdump found nothing: " << HEED_OBJDUMP;
 }
@@ -82,6 +89,28 @@ TEST(Doors, OfV3AndV4FuseMultiplyAndAdd) {
 }
 #endif
 
+TEST(Doors, OfBf16MultiplyPairsOrTiles) {
+  for (auto const& [level, instruction] : {std::pair("v4_bf16", "vdpbf16ps"), std::pair("v4_amx", "tdpbf16ps")}) {
+    int seen = 0;
+    for (routine const& r : own_routines()) {
+      const std::string door = door_name(r.name, level);
+      if (door != "scores" && door != "accumulate") continue;
+      ++seen;
+      EXPECT_NE(disassembly::line_with(r, instruction), "") << r.name;
+      EXPECT_NE(disassembly::line_with(r, "%zmm"), "") << r.name;
+    }
+    EXPECT_EQ(seen, 6) << level;
+  }
+}
+
+// Tiles that a verb leaves open would be the state of whatever runs next.
+TEST(Doors, OfAmxReleaseTheirTiles) {
+  for (routine const& r : own_routines()) {
+    if (door_name(r.name, "v4_amx").empty() || disassembly::line_with(r, "ldtilecfg").empty()) continue;
+    EXPECT_NE(disassembly::line_with(r, "tilerelease"), "") << r.name;
+  }
+}
+
 TEST(Doors, OfV4ComputeOnZmm) { expect_registers("v4", "%zmm"); }
 
 TEST(Doors, OfV3ComputeOnYmmAndNeverOnZmm) {
@@ -105,7 +134,7 @@ TEST(Code, OutsideTheDoorsIsBaseline) {
   std::size_t seen = 0;
   for (routine const& r : own_routines()) {
     if (r.name.find("heed::") == std::string::npos) continue;
-    if (!door_name(r.name, "v3").empty() || !door_name(r.name, "v4").empty()) continue;
+    if (is_door(r.name, {"v3", "v4", "v4_bf16", "v4_amx"})) continue;
     ++seen;
     EXPECT_EQ(disassembly::line_beyond_sse(r), "") << r.name;
   }
@@ -115,7 +144,7 @@ TEST(Code, OutsideTheDoorsIsBaseline) {
 
 // A door that calls a helper passes packs through memory or, worse, through registers of another level.
 TEST(Doors, CallNothingOfTheHouse) {
-  for (char const* level : {"v1", "v3", "v4"}) {
+  for (char const* level : {"v1", "v3", "v4", "v4_bf16", "v4_amx"}) {
     for (routine const& r : own_routines()) {
       if (door_name(r.name, level).empty()) continue;
       for (auto const& line : r.lines) {

@@ -89,6 +89,7 @@ HEED_DOOR_V4 void apply_rule(void const* rule, Real* scores, index_t lanes, int 
 template <class Real>
 inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    1,
+                                   1,
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

@@ -44,7 +44,7 @@ HEED_DOOR_V4_BF16 void pack_query(Real const* from, index_t row_stride, index_t 
 template <class Real>
 HEED_DOOR_V4_BF16 void pack_rows(void const* from, element_kind, index_t row_stride, index_t column_stride,
                                  index_t rows, index_t columns, Real* to) {
-  pack_row_pairs(static_cast<bfloat16 const*>(from), row_stride, column_stride, rows, columns, to);
+  pack_row_pairs<bf16_pairs>(static_cast<bfloat16 const*>(from), row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
 HEED_DOOR_V4_BF16 void pack_value(void const* from, element_kind, index_t row_stride, index_t column_stride,
@@ -56,6 +56,7 @@ HEED_DOOR_V4_BF16 void pack_value(void const* from, element_kind, index_t row_st
 template <class Real>
 inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    bf16_pairs::elements_per_word,
+                                   bf16_pairs::words_per_line,
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

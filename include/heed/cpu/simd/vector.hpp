@@ -25,6 +25,8 @@ struct simd {
 
   /// Keys, or head dimensions, that one word of a tile holds: one here, two in bf16_pairs.
   static constexpr int elements_per_word = 1;
+  /// Words of a row that are multiplied in one step: sixteen in bf16_tiles.
+  static constexpr int words_per_line = 1;
 
   /// sum += factor * at.
   HEED_VERB static void multiply_add(vector& sum, vector const& factor, vector const& at) noexcept {

@@ -108,10 +108,11 @@ HEED_VERB void visible_value(typename Simd::vector& to, typename Simd::scalar co
 template <class Simd>
 HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  // [words, lanes]
                                   typename Simd::scalar const* scores,         // [keys, lanes], before softmax
-                                  typename Simd::scalar const* value, index_t value_stride, index_t words,
-                                  index_t head_dim, int vectors, typename Simd::scalar* out,
-                                  typename Simd::scalar const* rescale) noexcept {
+                                  typename Simd::scalar const* value,          // [.., head_dim, words_per_line]
+                                  index_t value_stride, index_t words, index_t head_dim, int vectors,
+                                  typename Simd::scalar* out, typename Simd::scalar const* rescale) noexcept {
   using vector = typename Simd::vector;
+  constexpr index_t line = Simd::words_per_line;
   const index_t lanes = vectors * Simd::lanes;
   for (index_t dim = 0; dim < head_dim; ++dim) {
     for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
@@ -119,12 +120,20 @@ HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  /
       Simd::load(sum, out + dim * lanes + lane);
       Simd::load(factor, rescale + lane);
       sum *= factor;
+      vector halves[2]{};  // sums of one line, where that is more than a word
       for (index_t word = 0; word < words; ++word) {
         vector probability;
         Simd::load(probability, probabilities + word * lanes + lane);
-        visible_value<Simd>(factor, value + word * value_stride + dim,
+        visible_value<Simd>(factor, value + word / line * value_stride + dim * line + word % line,
                             scores + word * Simd::elements_per_word * lanes + lane, lanes);
-        Simd::multiply_add(sum, factor, probability);
+        if constexpr (line == 1) {
+          Simd::multiply_add(sum, factor, probability);
+        } else {
+          Simd::multiply_add_halves(halves, factor, probability);
+          if (word % line != line - 1 && word != words - 1) continue;
+          sum += halves[0] + halves[1];
+          halves[0] = halves[1] = vector{};
+        }
       }
       Simd::store(out + dim * lanes + lane, sum);
     }

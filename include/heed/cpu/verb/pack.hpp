@@ -35,13 +35,20 @@ HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride
       });
 }
 
-/// Rows of bfloat16, of Q or K: to words [rows, ceil(columns / 2)] of neighbours in a row, the last one perhaps with 0.
+/// Rows of bfloat16, of Q or K: to words of neighbours in a row, whole lines of them, what is left over 0.
+template <class Simd>
 HEED_VERB void pack_row_pairs(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t rows,
                               index_t columns, float* to) noexcept {
+  constexpr index_t step = Simd::words_per_line * 2;
+  const index_t width = (columns + step - 1) / step * step;
   bfloat16* line = reinterpret_cast<bfloat16*>(to);
-  for (index_t row = 0; row < rows; ++row, from += row_stride, line += (columns + 1) / 2 * 2) {
-    for (index_t column = 0; column < columns; ++column) line[column] = from[column * column_stride];
-    if (columns % 2 != 0) line[columns] = bfloat16::from_bits(0);
+  for (index_t row = 0; row < rows; ++row, from += row_stride, line += width) {
+    if (column_stride == 1) {
+      __builtin_memcpy(line, from, static_cast<std::size_t>(columns) * sizeof(bfloat16));
+    } else {
+      for (index_t column = 0; column < columns; ++column) line[column] = from[column * column_stride];
+    }
+    for (index_t column = columns; column < width; ++column) line[column] = bfloat16::from_bits(0);
   }
 }
 
@@ -63,6 +70,50 @@ HEED_VERB void pack_key_pairs(bfloat16 const* from, index_t row_stride, index_t 
     for (index_t column = 0; column < columns; ++column) {
       words[2 * column] = row >= 0 ? low[column * column_stride] : bfloat16::from_bits(0);
       words[2 * column + 1] = row + 1 < rows ? high[column * column_stride] : bfloat16::from_bits(0);
+    }
+  }
+}
+
+// Sixteen words of neighbours in a column: of two rows, or of one and zeros (null).
+template <class Simd>
+HEED_VERB void join_rows(typename Simd::vector& words, bfloat16 const* low, bfloat16 const* high) noexcept {
+  using integers = typename Simd::integers;
+  typename Simd::vector wide{};
+  if (low != nullptr) widen_bfloat16<Simd>(wide, low);
+  const integers lower = (reinterpret_cast<integers const&>(wide) >> 16) & 0xffff;
+  wide = typename Simd::vector{};
+  if (high != nullptr) widen_bfloat16<Simd>(wide, high);
+  const integers both = reinterpret_cast<integers const&>(wide) | lower;
+  words = reinterpret_cast<typename Simd::vector const&>(both);
+}
+
+/// The same, but in rows of [columns, line of keys], each a whole line of words of neighbours in a column. The first
+/// row goes to key `lead` of a line.
+template <class Simd>
+HEED_VERB void pack_key_lines(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t lead,
+                              index_t rows, index_t columns, float* to) noexcept {
+  constexpr index_t line = Simd::words_per_line;
+  const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
+  for (index_t first = -lead; first < rows; first += 2 * line, to += columns * line) {
+    const auto row_at = [&](index_t row) { return row >= 0 && row < rows ? from + row * row_stride : nullptr; };
+    for (index_t column = 0; column < whole; column += Simd::lanes) {
+      typename Simd::vector square[Simd::lanes];
+      HEED_UNROLL
+      for (int word = 0; word < Simd::lanes; ++word) {
+        bfloat16 const* const low = row_at(first + 2 * word);
+        bfloat16 const* const high = row_at(first + 2 * word + 1);
+        join_rows<Simd>(square[word], low == nullptr ? low : low + column, high == nullptr ? high : high + column);
+      }
+      transpose<Simd>(square);
+      HEED_UNROLL
+      for (int row = 0; row < Simd::lanes; ++row) Simd::store(to + (column + row) * line, square[row]);
+    }
+    bfloat16* const words = reinterpret_cast<bfloat16*>(to);
+    for (index_t column = whole; column < columns; ++column) {
+      for (index_t key = 0; key < 2 * line; ++key) {
+        bfloat16 const* const row = row_at(first + key);
+        words[column * 2 * line + key] = row == nullptr ? bfloat16::from_bits(0) : row[column * column_stride];
+      }
     }
   }
 }
