@@ -9,6 +9,7 @@
 #include "heed/cpu/prepare.hpp"
 #include "heed/mask/causal.hpp"
 #include "heed/mask/check.hpp"
+#include "heed/score/check.hpp"
 #include "heed/view/layout.hpp"
 
 namespace heed {

@@ -8,4 +8,7 @@
 #include "heed/explain.hpp"
 #include "heed/score/alibi.hpp"
 #include "heed/score/bias.hpp"
+#include "heed/score/custom.hpp"
+#include "heed/score/relative.hpp"
+#include "heed/score/sink.hpp"
 #include "heed/softmax/math.hpp"

@@ -36,11 +36,11 @@ class verdict {
   template <class Rule>
   verdict(tensor<double, 4> const& query, tensor<double, 4> const& key, tensor<double, 4> const& value,
           Rule const& rule, attention_options const& options, strictness how = strictness::any_size)
-      : truth_(reference::solve<wide>(query, key, value, rule, options)),
+      : truth_(reference::solve<wide>(converted<Accumulate>(query), key, value, rule, options)),
         rival_(reference::solve<Accumulate>(converted<Accumulate>(query), converted<Accumulate>(key),
                                             converted<Accumulate>(value), rule, options)) {
     const index_t group = key.extent(1) > 0 ? query.extent(1) / key.extent(1) : 1;
-    double largest_product = 0;
+    double largest_product = 0, largest_term = 0;
     for (index_t b = 0; b < query.extent(0); ++b) {
       const auto exists = reference::limits_of(rule, options.anchor, b, query.extent(2), key.extent(2));
       for (index_t h = 0; h < query.extent(1); ++h) {
@@ -50,6 +50,10 @@ class verdict {
             if (!reference::is_visible(rule, position{b, h, i, j, exists.offset})) continue;
             visible = true;
             if (how == strictness::plain_loop) break;
+            reference::detail::staged<double> terms{0};
+            reference::adjust<Accumulate>(rule, position{b, h, i, j, exists.offset}, terms);
+            const double term = std::fabs(terms.score);
+            if (term > largest_term && term < 1e6) largest_term = term;  // larger ones, the judge rounds as well
             double product = 0;
             for (index_t d = 0; d < query.extent(3); ++d) {
               product += std::fabs(query(b, h, i, d) * key(b, h / group, j, d));
@@ -64,7 +68,7 @@ class verdict {
       }
     }
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(query.extent(3)));
-    score_rounding_ = epsilon<Accumulate> * std::fabs(scale) * largest_product;
+    score_rounding_ = epsilon<Accumulate> * (std::fabs(scale) * largest_product + largest_term);
   }
 
   [[nodiscard]] reference::answer<wide> const& truth() const { return truth_; }

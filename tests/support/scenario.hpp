@@ -14,6 +14,7 @@
 #include "heed/heed.hpp"
 #include "support/judge.hpp"
 #include "support/random.hpp"
+#include "support/stages.hpp"
 #include "support/stored.hpp"
 
 namespace heed::test {
@@ -58,11 +59,12 @@ struct scenario {
   std::uint64_t seed = 1;
   index_t batch = 1, heads = 1, kv_heads = 1, rows = 1, keys = 1, dim = 1, value_dim = 1;
   rule_kind rule = rule_kind::none;
+  stage_kind stage = stage_kind::none;  // its rule takes the place of `rule`
   data_kind data = data_kind::normal;
   layout query_layout = layout::contiguous, key_layout = layout::contiguous, value_layout = layout::contiguous,
          out_layout = layout::contiguous, lse_layout = layout::contiguous, weights_layout = layout::contiguous;
   bool with_lse = true, with_weights = false, garbage = true;
-  std::optional<double> scale;
+  std::optional<double> scale, softcap;
   anchor::rule anchor_kind = anchor::rule::bottom_right;
   index_t offset = 0;
   int threads = 1;
@@ -72,13 +74,15 @@ struct scenario {
 
 inline std::ostream& operator<<(std::ostream& text, scenario const& s) {
   text << "seed " << s.seed << ": B " << s.batch << " H " << s.heads << "/" << s.kv_heads << " S " << s.rows << "x"
-       << s.keys << " D " << s.dim << "/" << s.value_dim << " rule " << name_of(s.rule) << " data " << name_of(s.data)
+       << s.keys << " D " << s.dim << "/" << s.value_dim << " rule " << name_of(s.rule) << " stage " << name_of(s.stage)
+       << " data " << name_of(s.data)
        << " layouts " << name_of(s.query_layout) << " " << name_of(s.key_layout) << " " << name_of(s.value_layout)
        << " -> " << name_of(s.out_layout) << " " << name_of(s.lse_layout) << " " << name_of(s.weights_layout)
        << (s.with_lse ? " lse" : "") << (s.with_weights ? " weights" : "") << (s.garbage ? " garbage" : "")
        << " anchor " << static_cast<int>(s.anchor_kind) << " offset " << s.offset << " threads " << s.threads
        << " rank " << s.rank;
   if (s.scale) text << " scale " << *s.scale;
+  if (s.softcap) text << " softcap " << *s.softcap;
   return text;
 }
 
@@ -125,6 +129,9 @@ inline scenario random_scenario(std::uint64_t seed) {
   if (s.batch == 1 && random.chance(0.2)) s.rank = 2;
   if (random.chance(0.15)) s.rank = 3;
   if (s.rank < 4) s.heads = s.kv_heads = 1;
+  random_source stages(seed + 991);
+  if (stages.chance(0.45)) s.stage = static_cast<stage_kind>(stages.between(1, index_t(stage_kind::count) - 1));
+  if (stages.chance(0.2)) s.softcap = stages.pick({0.5, 3.0, 30.0, 1e30, 1e300, 1e-40});
   return s;
 }
 
@@ -133,6 +140,7 @@ struct rule_data {
   std::vector<index_t> query_len, key_len, key_start, key_len2, offsets;
   stored<bool> mask;
   int mask_rank = 4;
+  stage_data stages;
 
   explicit rule_data(scenario const& s) {
     random_source random(s.seed + 77);
@@ -155,6 +163,7 @@ struct rule_data {
       if (random.chance(change)) now = !now;
       return now;
     });
+    if (s.stage != stage_kind::none) stages = stage_data(s.seed, s.batch, s.heads, s.rows, s.keys);
   }
 
   template <bool Keep>
@@ -180,6 +189,9 @@ enum class rules { all, few };
 template <rules Choice = rules::all, class Visitor>
 void with_rule(scenario const& s, rule_data const& data, Visitor const& visit) {
   const lengths all{.query = data.query_len, .key = data.key_len, .key_start = data.key_start};
+  if (s.stage != stage_kind::none) {
+    return with_stage<Choice == rules::all>(s.stage, data.stages, data.dense<true>(), all, visit);
+  }
   const auto everything = [&] {
     visit((causal{} & data.dense<true>()) & (lengths{.key = data.key_len} & data.dense<false>()));
   };

@@ -27,6 +27,11 @@ enum class errc : int {
   bad_softcap,             ///< softcap is NaN, infinite, 0 or negative
   wrong_element_type,      ///< lse holds another type than the accumulate type allows
   mask_not_broadcastable,  ///< a mask does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]
+  bias_not_broadcastable,  ///< a bias does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]
+  slopes_wrong_count,      ///< alibi has not one slope for each query head
+  logits_wrong_count,      ///< a sink has not one logit for each query head
+  table_wrong_shape,       ///< the table of a relative_bias is not [buckets, num_heads] with 2 buckets or more
+  bad_max_distance,        ///< max_distance of a relative_bias is not above the distances with a bucket of their own
   lengths_wrong_count,     ///< a list of lengths has not one number for each batch item
   lengths_out_of_range,    ///< a length lies outside its buffer, or key_start lies behind key
   offsets_wrong_count,     ///< at_offset has not one number for each batch item

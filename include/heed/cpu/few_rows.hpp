@@ -409,7 +409,7 @@ class few_rows {
       const row_start start = run_.rule.start_of(all_.head + row / all_.rows_per_head);
       next.row_max[row] = static_cast<Real>(start.max);
       next.row_sum[row] = static_cast<Real>(start.sum);
-      any = any || start.sum > 0;
+      any = any || start.sum != 0;
     }
     for (index_t i = 0; any && i < all_.rows() * out_columns_; ++i) next.out[i] = Real(0);
     if (any) merge(state, next);

@@ -15,8 +15,13 @@ template <class Real>
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
   const Real unit = verb.elements_per_word > 1 ? static_cast<Real>(__builtin_fabs(scale)) : Real(1);
   const Real cap = call.options.softcap.has_value() ? cap_in<Real>(*call.options.softcap) : Real(0);
-  // A soft cap and stages want scores as they are, so the unit cannot wait for the softmax.
-  const bool early = cap != Real(0) || rule.adjusts;
+  // A soft cap and stages want scores as they are, so the unit cannot wait for the softmax. Neither can it where what a
+  // row begins with has no place among scores without it.
+  bool early = cap != Real(0) || rule.adjusts;
+  for (index_t head = 0; unit != Real(1) && head < call.num_heads; ++head) {
+    const row_start start = rule.start_of(head);
+    early = early || (start.sum != 0 && __builtin_fabs(start.max / static_cast<double>(unit)) > 1e38);
+  }
   return {call,
           verb,
           verbs_of<Real, false>(false),

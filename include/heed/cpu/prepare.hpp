@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "heed/cpu/distance_table.hpp"
 #include "heed/cpu/packed_mask.hpp"
 #include "heed/mask/combine.hpp"
 
@@ -52,6 +53,18 @@ struct preparation<dense_mask<Keep>> {
   }
   [[nodiscard]] static type prepared(dense_mask<Keep> const& mask, problem const& call, std::uint32_t* memory) {
     return pack_mask(mask, call, memory);
+  }
+};
+
+template <>
+struct preparation<relative_bias> {
+  using type = distance_table;
+  static constexpr bool needs_room = true;
+  [[nodiscard]] static index_t words(relative_bias const& rule, problem const& call) noexcept {
+    return distance_range(rule, call).words();
+  }
+  [[nodiscard]] static type prepared(relative_bias const& rule, problem const& call, std::uint32_t* memory) {
+    return tabulate(rule, call, memory);
   }
 };
 

@@ -273,14 +273,20 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
 }
 
 /// out = sum of final probabilities times values: it stays within the values, as the sum before its division may not.
-/// Rounded, the probabilities do not quite sum to what they should: row_sum [1] becomes their sum.
+/// Rounded, the probabilities do not quite sum to what they should: row_sum [1] becomes their sum, with what the rows
+/// began with.
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real>& tile) {
   const int step = run.verb.elements_per_word;
   const index_t lanes = tile.vectors * run.verb.lanes;
   Real* const sum = tile.row_sum + lanes;
-  for (index_t lane = 0; step > 1 && lane < lanes; ++lane) sum[lane] = Real(0);
+  const row_start start = run.rule.start_of(tile.head);
+  for (index_t lane = 0; step > 1 && lane < lanes; ++lane) {
+    const double max = static_cast<double>(tile.row_max[lane]) * static_cast<double>(run.score_unit);
+    const double begun = start.sum == 0 ? 0 : start.sum * __builtin_exp(start.max - max);
+    sum[lane] = tile.factor[lane] * static_cast<Real>(begun);
+  }
   revisit_probabilities(run, work, seq, batch, kv_head, tile, [&](block const&, index_t keys, key_rows<Real> value) {
     if (step > 1) {
       run.verb.round_pairs(work.scores, keys, tile.vectors);

@@ -57,6 +57,8 @@ struct verbs {
                     index_t columns, Real* to);  ///< of query and key
   void (*pack_value)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t lead,
                      index_t rows, index_t columns, Real* to);  ///< null where it would be pack_rows
+  void (*pack_terms)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
+                     index_t columns, Real* to);  ///< of stages
   void (*unpack_rows)(Real const* from, index_t rows, index_t columns, void* to, element_kind kind, index_t row_stride,
                       index_t column_stride);
 };

@@ -23,40 +23,47 @@ template <class Rule>
          check_overlap(call.weights, "weights", read, name, errc::output_overlaps_input, broken);
 }
 
+/// Whether what a rule reads for each score broadcasts to the scores and may be read; `kind` names it in the text.
+[[nodiscard]] inline bool check_broadcast(operand const& box, char const* name, char const* kind, errc code,
+                                          problem const& call, report& broken) {
+  const index_t wanted[4] = {call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv};
+  bool broadcasts = true;
+  for (int axis = 0; axis < 4; ++axis) {
+    broadcasts = broadcasts && (box.extents[axis] == 1 || box.extents[axis] == wanted[axis]);
+  }
+  const index_t leading = box.rank == 3 ? box.extents[1] : 0;
+  if (!broadcasts) {
+    char got[96] = "[";
+    int used = 1;
+    for (int axis = 4 - box.rank; axis < 4; ++axis) {
+      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
+                            static_cast<long long>(box.extents[axis]));
+    }
+    return broken.fail(code,
+                       "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
+                       "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s%s%s",
+                       name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
+                       static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
+                       leading != 0 && leading == wanted[0] ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one " : "",
+                       leading != 0 && leading == wanted[0] ? kind : "",
+                       leading != 0 && leading == wanted[0]
+                           ? " per batch item is [batch_size, 1, seq_len_q, seq_len_kv]"
+                           : "");
+  }
+  return check_memory(box, name, true, broken) && check_rule_memory(box, name, call, broken);
+}
+
 template <bool Keep>
 [[nodiscard]] bool check_rule(dense_mask<Keep> const& mask, problem const& call, report& broken) {
-  char const* const name = Keep ? "keep_mask" : "drop_mask";
   operand box;
   box.data = const_cast<void*>(mask.data());
   box.kind = element_kind::boolean;
   box.rank = mask.rank();
-  const index_t wanted[4] = {call.batch_size, call.num_heads, call.seq_len_q, call.seq_len_kv};
-  bool broadcasts = true;
   for (std::size_t axis = 0; axis < 4; ++axis) {
     box.extents[axis] = mask.extent(axis);
     box.strides[axis] = mask.stride(axis);
-    broadcasts = broadcasts && (mask.extent(axis) == 1 || mask.extent(axis) == wanted[axis]);
   }
-  const index_t leading = mask.rank() == 3 ? mask.extent(1) : 0;
-  if (!broadcasts) {
-    char got[96] = "[";
-    int used = 1;
-    for (int axis = 4 - mask.rank(); axis < 4; ++axis) {
-      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
-                            static_cast<long long>(box.extents[axis]));
-    }
-    return broken.fail(
-        errc::mask_not_broadcastable,
-        "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
-        "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s",
-        name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
-        static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
-        leading != 0 && leading == wanted[0]
-            ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one mask per batch item is [batch_size, 1, "
-              "seq_len_q, seq_len_kv]"
-            : "");
-  }
-  return check_memory(box, name, true, broken) && check_rule_memory(box, name, call, broken);
+  return check_broadcast(box, Keep ? "keep_mask" : "drop_mask", "mask", errc::mask_not_broadcastable, call, broken);
 }
 
 [[nodiscard]] inline bool check_length_list(list<index_t> const& numbers, char const* name, index_t most,

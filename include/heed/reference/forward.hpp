@@ -3,12 +3,13 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "heed/base/element.hpp"
-#include "heed/reference/visible.hpp"
+#include "heed/reference/adjusted.hpp"
 #include "heed/view/outputs.hpp"
 #include "heed/view/tensor.hpp"
 
@@ -69,12 +70,20 @@ void store(heed::detail::operand const& place, index_t batch, index_t head, inde
   });
 }
 
+/// cap * tanh(score / cap), where there is a cap.
+template <class Accumulate>
+[[nodiscard]] Accumulate capped(Accumulate score, std::optional<double> const& softcap) {
+  if (!softcap || *softcap > static_cast<double>((std::numeric_limits<Accumulate>::max)())) return score;
+  const Accumulate cap = static_cast<Accumulate>(*softcap);
+  return cap * std::tanh(score / cap);
+}
+
 /// One row of scores: softmax in two passes, then the weighted sum of the values. Hidden keys are not touched at all.
 /// `weights` takes the probabilities [Skv], `out` the sums [Dv]; returns lse.
 template <class Accumulate, class Query, class Key, class Value, class Rule>
 Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key,
                       tensor_view<Value, 4> const& value, Rule const& rule, limits const& exists, Accumulate scale,
-                      position at, std::vector<Accumulate>& weights, std::vector<Accumulate>& out) {
+                      std::optional<double> const& softcap, position at, std::vector<Accumulate>& weights, std::vector<Accumulate>& out) {
   constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
   const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
   weights.assign(weights.size(), minus_infinity);
@@ -90,23 +99,38 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
       dot += load<Accumulate, Query>(query(at.batch, at.head, at.query, dim)) *
              load<Accumulate, Query>(key(at.batch, kv_head, at.key, dim));
     }
-    const Accumulate logit = scale * dot;
-    weights[static_cast<std::size_t>(at.key)] = logit;
-    if (logit == minus_infinity) continue;  // weighs nothing, and counts as hidden
+    staged<Accumulate> logit{capped(scale * dot, softcap)};
+    adjust<accumulate_type<std::remove_const_t<Query>>>(rule, at, logit);
+    if (logit.is_hidden || logit.score == minus_infinity) continue;  // weighs nothing, and counts as hidden
+    weights[static_cast<std::size_t>(at.key)] = logit.score;
     is_empty = false;
-    if (logit > largest) largest = logit;
+    if (logit.score > largest) largest = logit.score;
   }
-  if (is_empty) {
+  // A row past its length has no sink either.
+  Accumulate largest_sink = minus_infinity;
+  const auto with_sinks = [&](auto const& visit) {
+    if (at.query < exists.query_len) for_each_sink(rule, at.head, visit);
+  };
+  with_sinks([&](float logit) {
+    const Accumulate sink_logit = static_cast<Accumulate>(logit);
+    if (!(sink_logit <= largest_sink)) largest_sink = sink_logit;
+  });
+  if (largest_sink == minus_infinity && is_empty) {
     weights.assign(weights.size(), Accumulate{0});
     return minus_infinity;
   }
 
+  if (!(largest_sink <= largest)) largest = largest_sink;  // NaN, too
   Accumulate sum = 0;
+  with_sinks([&](float logit) {
+    if (static_cast<Accumulate>(logit) != minus_infinity) sum += std::exp(static_cast<Accumulate>(logit) - largest);
+  });
   for (Accumulate& weight : weights) {
     if (weight == minus_infinity) continue;
     weight = std::exp(weight - largest);  // a NaN stays one, and inf - inf becomes one
     sum += weight;
   }
+  out.assign(out.size(), Accumulate{0} / sum);  // NaN where the sum is, even if there is no key
   for (index_t j = 0; j < key.extent(2); ++j) {
     Accumulate& weight = weights[static_cast<std::size_t>(j)];
     if (weight == minus_infinity) {
@@ -134,7 +158,7 @@ void for_each_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const&
     const limits exists = limits_of(rule, options.anchor, batch, query.extent(2), key.extent(2));
     for (index_t head = 0; head < query.extent(1); ++head) {
       for (index_t row = 0; row < query.extent(2); ++row) {
-        const Accumulate lse = attend_row(query, key, value, rule, exists, scale,
+        const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options.softcap,
                                           position{batch, head, row, 0, exists.offset}, weights, out);
         visit(batch, head, row, weights, out, lse);
       }

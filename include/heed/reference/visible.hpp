@@ -62,8 +62,8 @@ template <class Rule>
 [[nodiscard]] bool is_visible(Rule const& rule, position const& at) {
   if constexpr (detail::is_joined<Rule>) {
     return is_visible(rule.first, at) && is_visible(rule.second, at);
-  } else if constexpr (std::is_same_v<Rule, no_mask> || std::is_same_v<Rule, lengths>) {
-    return true;
+  } else if constexpr (std::is_same_v<Rule, no_mask> || std::is_same_v<Rule, lengths> || stage_type<Rule>) {
+    return true;  // what a stage hides shows in its terms
   } else if constexpr (std::is_same_v<Rule, causal>) {
     const index_t ahead = at.key - at.query;  // key <= query + offset, without a sum that could overflow
     return ahead <= at.offset;

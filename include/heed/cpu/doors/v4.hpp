@@ -70,6 +70,11 @@ HEED_DOOR_V4 void pack_rows(void const* from, element_kind kind, index_t row_str
   detail::pack_rows<pack<Real>>(from, kind, row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
+HEED_DOOR_V4 void pack_terms(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
+                             index_t rows, index_t columns, Real* to) {
+  detail::pack_terms<pack<Real>>(from, kind, row_stride, column_stride, rows, columns, to);
+}
+template <class Real>
 HEED_DOOR_V4 void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,
                               index_t row_stride, index_t column_stride) {
   detail::unpack_rows<pack<Real>>(from, rows, columns, to, kind, row_stride, column_stride);
@@ -102,6 +107,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    unpack_tile<Real>,
                                    pack_rows<Real>,
                                    nullptr,
+                                   pack_terms<Real>,
                                    unpack_rows<Real>};
 
 template <class Real, element_kind Own>

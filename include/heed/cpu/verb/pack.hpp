@@ -35,6 +35,29 @@ HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride
       });
 }
 
+/// Terms of a stage, the same way, but finite doubles beyond the range of float become its largest number: -inf hides.
+template <class Simd>
+HEED_VERB void pack_terms(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
+                          index_t columns, typename Simd::scalar* to) noexcept {
+  using Real = typename Simd::scalar;
+  if (sizeof(Real) == 8 || kind != element_kind::float64) {
+    return pack_rows<Simd>(from, kind, row_stride, column_stride, rows, columns, to);
+  }
+  const auto narrowed = [](double term) __attribute__((always_inline)) {
+    const double most = double{__FLT_MAX__};
+    const double within = term < -most ? -most : term > most ? most : term;
+    return static_cast<Real>(term - term == 0 ? within : term);  // infinities and NaN stay
+  };
+  double const* line = static_cast<double const*>(from);
+  const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
+  for (index_t row = 0; row < rows; ++row, line += row_stride, to += columns) {
+    for (index_t column = 0; column < whole; column += Simd::lanes) {
+      for (int lane = 0; lane < Simd::lanes; ++lane) to[column + lane] = narrowed(line[column + lane]);
+    }
+    for (index_t column = whole; column < columns; ++column) to[column] = narrowed(line[column * column_stride]);
+  }
+}
+
 /// Rows of bfloat16, of Q or K: to words of neighbours in a row, whole lines of them, what is left over 0.
 template <class Simd>
 HEED_VERB void pack_row_pairs(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t rows,

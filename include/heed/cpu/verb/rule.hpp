@@ -6,6 +6,7 @@
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verbs.hpp"
 #include "heed/mask/strip.hpp"
+#include "heed/softmax/math.hpp"
 
 namespace heed::detail {
 
@@ -44,7 +45,7 @@ HEED_VERB void rule_lines(Rule const& rule, typename Simd::scalar* scores, index
           bool visible = true;
           adjust(at, adjusted, visible, lane);
           if constexpr (Masked) visible = visible & allows(at, lane);
-          line[lane] = visible ? adjusted : -infinity<Real>;
+          line[lane] = blend(visible, adjusted, -infinity<Real>);
         }
         rows.terms += Simd::lanes;
         vector row_scores;
