@@ -96,6 +96,79 @@ TEST(Golden, KeepHead) { check_keep<4>("torch_keep_head"); }
 TEST(Golden, KeepKey) { check_keep<4>("torch_keep_key"); }
 TEST(Golden, KeepEmptyRows) { check_keep<2>("torch_keep_empty_rows"); }
 
+template <std::size_t R>
+void check_bias(char const* name, double tolerance = 1e-13) {
+  const golden known(name);
+  const auto terms = load_npy(known.folder + "bias.npy").as<double, R>();
+  check(known, bias(terms), {}, tolerance);
+  tensor<float, R> narrow = load_npy(known.folder + "bias.npy").as<float, R>();
+  check(known, bias(narrow), {}, 2e-6);
+}
+TEST(Golden, BiasFull) { check_bias<4>("torch_bias_full"); }
+TEST(Golden, BiasRow) { check_bias<2>("torch_bias_row"); }
+TEST(Golden, BiasBatch) { check_bias<4>("torch_bias_batch"); }
+TEST(Golden, BiasHead) { check_bias<4>("torch_bias_head"); }
+TEST(Golden, BiasKey) { check_bias<4>("torch_bias_key"); }
+TEST(Golden, BiasMinusInf) { check_bias<4>("torch_bias_minus_inf"); }
+TEST(Golden, BiasGroupedHeadsOfJax) { check_bias<4>("jax_bias_gqa", 2e-6); }
+
+/// lse of the kernels in double.
+template <class Rule>
+void check_lse(golden const& known, Rule const& rule, attention_options const& options = {}, double tolerance = 1e-12) {
+  const auto expected = load_npy(known.folder + "lse.npy").as<double, 3>();
+  tensor<double, 4> out({known.out.extent(0), known.out.extent(1), known.out.extent(2), known.out.extent(3)});
+  tensor<double, 3> lse({expected.extent(0), expected.extent(1), expected.extent(2)});
+  attention(known.query, known.key, known.value, into(out).lse(lse), rule, options);
+  for (index_t i = 0; i < lse.size(); ++i) ASSERT_NEAR(lse.data()[i], expected.data()[i], tolerance) << known.folder << i;
+}
+
+TEST(Golden, Alibi) {
+  const golden known("flex_alibi");
+  const auto numbers = load_npy(known.folder + "slopes.npy").as<float, 1>();
+  const std::vector<float> slopes(numbers.data(), numbers.data() + numbers.size());
+  check(known, alibi{.slopes = slopes});
+  check_lse(known, alibi{.slopes = slopes});
+  check(known, score_fn([&](auto score, position at) {
+          using number = decltype(score);
+          return score - number(slopes[static_cast<std::size_t>(at.head)]) *
+                             heed::abs(static_cast<number>(at.query + at.offset - at.key));
+        }));
+}
+TEST(Golden, SoftCap) {
+  check(golden("flex_softcap"), no_mask{}, {.softcap = 2.5});
+  check_lse(golden("flex_softcap"), no_mask{}, {.softcap = 2.5});
+  check(golden("flex_softcap"), score_fn([](auto score, position) { return 2.5f * heed::tanh(score / 2.5f); }));
+}
+TEST(Golden, SoftCapThenAlibiCausal) {
+  const golden known("flex_softcap_then_alibi_causal");
+  const auto numbers = load_npy(known.folder + "slopes.npy").as<float, 1>();
+  const std::vector<float> slopes(numbers.data(), numbers.data() + numbers.size());
+  check(known, alibi{.slopes = slopes} & causal{}, {.softcap = 3.0});
+  check(known, causal{} & alibi{.slopes = slopes}, {.softcap = 3.0});
+  check_lse(known, causal{} & alibi{.slopes = slopes}, {.softcap = 3.0});
+}
+
+// table[head, clamp(j - i, -31, 31) + 31]: buckets of one distance each, as far as the rows reach, and a last one for
+// the rest.
+TEST(Golden, RelativeTable) {
+  const golden known("flex_relative_table");
+  const auto by_distance = load_npy(known.folder + "table.npy").as<float, 2>();
+  tensor<float, 2> table({124, 2});
+  for (index_t head = 0; head < 2; ++head) {
+    for (index_t away = 0; away < 62; ++away) {
+      table(away, head) = by_distance(head, 31 - (away < 31 ? away : 31));
+      table(62 + away, head) = by_distance(head, 31 + (away < 31 ? away : 31));
+    }
+  }
+  const double tolerance = 1e-7;  // the table of the file is double
+  check(known, relative_bias{.table = table, .max_distance = INT64_MAX}, {}, tolerance);
+  check_lse(known, relative_bias{.table = table, .max_distance = INT64_MAX}, {}, tolerance);
+  const auto exactly = load_npy(known.folder + "table.npy").as<double, 2>();
+  check(known, score_fn([&](auto score, position at) {
+          return score + static_cast<decltype(score)>(exactly(at.head, heed::clamp(at.key - at.query, -31, 31) + 31));
+        }));
+}
+
 TEST(Golden, LengthsOfJax) {
   const golden known("jax_lengths");
   const std::vector<index_t> query = known.lengths_of("query_lengths"), key = known.lengths_of("key_lengths");
