@@ -6,6 +6,10 @@
 // clang-format on
 #include "heed/attention.hpp"
 #include "heed/explain.hpp"
+#include "heed/mask/block_sparse_patterns.hpp"
+#include "heed/mask/custom.hpp"
+#include "heed/mask/prefix.hpp"
+#include "heed/mask/window.hpp"
 #include "heed/score/alibi.hpp"
 #include "heed/score/bias.hpp"
 #include "heed/score/custom.hpp"

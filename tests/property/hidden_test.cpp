@@ -113,7 +113,7 @@ TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
                               (oh / (s.heads / s.kv_heads) == h || kind == layout::shared_heads);
           for (index_t i = 0; i < s.rows; ++i) {
             const bool sees = shares && i < exists.query_len && j >= exists.key_begin && j < exists.key_end &&
-                              reference::is_visible(rule, position{ob, oh, i, j, exists.offset});
+                              reference::is_visible(rule, position{ob, oh, i, j, exists.offset}, exists);
             for (index_t d = 0; d < s.value_dim; ++d) {
               if (sees && (in_key || d == column)) {
                 ASSERT_TRUE(std::isnan(out(ob, oh, i, d))) << "row " << i << " sees key " << j;

@@ -47,7 +47,7 @@ class verdict {
         for (index_t j = exists.key_begin; j < exists.key_end; ++j) {
           bool visible = false;
           for (index_t i = 0; i < exists.query_len; ++i) {
-            if (!reference::is_visible(rule, position{b, h, i, j, exists.offset})) continue;
+            if (!reference::is_visible(rule, position{b, h, i, j, exists.offset}, exists)) continue;
             visible = true;
             if (how == strictness::plain_loop) break;
             reference::detail::staged<double> terms{0};

@@ -72,7 +72,7 @@ struct scenario_inputs {
           for (index_t g = h * group; g < (h + 1) * group; ++g) {
             for (index_t i = 0; i < exists.query_len && !visible; ++i) {
               visible = j >= exists.key_begin && j < exists.key_end &&
-                        reference::is_visible(rule, position{b, g, i, j, exists.offset});
+                        reference::is_visible(rule, position{b, g, i, j, exists.offset}, exists);
             }
           }
           if (visible) continue;

@@ -34,6 +34,10 @@ enum class errc : int {
   bad_max_distance,        ///< max_distance of a relative_bias is not above the distances with a bucket of their own
   lengths_wrong_count,     ///< a list of lengths has not one number for each batch item
   lengths_out_of_range,    ///< a length lies outside its buffer, or key_start lies behind key
+  negative_window,         ///< a bound of a window is below zero
+  documents_wrong_count,   ///< documents have not one id for each key, or for each row
+  bad_block_size,          ///< block_rows or block_keys is below one
+  bad_pattern,             ///< a number of a pattern of blocks is below the least that it may be
   offsets_wrong_count,     ///< at_offset has not one number for each batch item
   negative_threads,        ///< options.threads is below zero
   broken_executor,         ///< options.executor did not run its tasks once each, or did not wait for them

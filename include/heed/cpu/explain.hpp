@@ -23,17 +23,12 @@ template <class Real>
   problem const& call = run.call;
   block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
-    for (index_t row = 0; row < seq.query_len;) {
+    const auto count_tile = [&](block const& area, int vectors) {
       query_tile<Real> tile{};
       tile.head = head;
-      tile.query_begin = row;
-      // A tile ends where its piece of work does.
-      const index_t rows_left = lesser(seq.query_len - row, cut.rows_per_item - row % cut.rows_per_item);
-      tile.vectors = vectors_for(rows_left, run.verb.lanes);
-      tile.rows = few ? seq.query_len : lesser(rows_left, tile.vectors * run.verb.lanes);
-      row += tile.rows;
-      const block area{batch,         head,        tile.query_begin, tile.query_begin + tile.rows,
-                       seq.key_begin, seq.key_end, seq.offset};
+      tile.query_begin = area.query_begin;
+      tile.vectors = vectors;
+      tile.rows = area.query_end - area.query_begin;
       if (area.key_begin < area.key_end) tile.keys = run.rule.visible_keys(area);
       for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
         const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
@@ -58,6 +53,14 @@ template <class Real>
           counts.scores += scores;
         }
       }
+    };
+    block rows{batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset};
+    if (few && seq.query_len > 0) count_tile(rows, 1);
+    // A tile ends where its piece of work does.
+    for (index_t begin = 0; !few && begin < seq.query_len; begin += cut.rows_per_item) {
+      rows.query_begin = begin;
+      rows.query_end = lesser(begin + cut.rows_per_item, seq.query_len);
+      cut_tiles(run.rule, rows, run.verb.lanes, count_tile);
     }
   }
   return counts;

@@ -24,11 +24,12 @@ class piece {
     carver count(nullptr);
     workspace<Real> work{};
     carve(run, cut, count, work);
-    for (index_t tile = cut.tiles_per_item(run.verb.lanes); tile > 0; --tile) {
+    const index_t tiles = most_tiles(run, cut);
+    for (index_t tile = tiles; tile > 0; --tile) {
       query_tile<Real> ignored{};
-      carve(run, count, 3 * run.verb.lanes, ignored);
+      carve(run, count, run.rule.has_borders ? run.verb.lanes : 3 * run.verb.lanes, ignored);
     }
-    return count.used() + static_cast<std::size_t>(cut.tiles_per_item(run.verb.lanes)) * sizeof(query_tile<Real>) + 64;
+    return count.used() + static_cast<std::size_t>(tiles) * sizeof(query_tile<Real>) + 64;
   }
 
   void attend() {
@@ -38,10 +39,13 @@ class piece {
     work_.ahead = &ahead_;
     work_.row_begin = part_.row_begin;
     work_.row_end = part_.row_end;
-    tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(cut_.tiles_per_item(run_.verb.lanes)));
+    tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(most_tiles(run_, cut_)));
     const index_t rows_there = lesser(part_.row_end, seq_.query_len);
     for (index_t head = part_.head_begin; head < part_.head_end; ++head) {
-      for (index_t row = part_.row_begin; row < rows_there;) row += open_tile(from, head, row, rows_there - row);
+      const block rows{part_.batch, head, part_.row_begin, rows_there, seq_.key_begin,
+                       greater(seq_.key_begin, seq_.key_end), seq_.offset};
+      cut_tiles(run_.rule, rows, run_.verb.lanes,
+                [&](block const& area, int vectors) { open_tile(from, area, vectors); });
       // Rows of the item that lie past the sequence's query length.
       for (index_t row = greater(part_.row_begin, rows_there); row < part_.row_end; ++row) {
         write_empty_row(run_.call, part_.batch, head, row);
@@ -66,6 +70,12 @@ class piece {
       if (box->strides[2] != box->extents[3] || bytes > read_ahead_bytes) continue;
       ahead_.want(box->row(part.batch, by_query ? part.head_begin : part.kv_head, begin), bytes);
     }
+  }
+
+  /// Tiles that a rule cuts may be of one vector each, but no more vectors than most_vectors.
+  [[nodiscard]] static index_t most_tiles(kernel<Real> const& run, partition const& cut) noexcept {
+    return run.rule.has_borders ? cut.heads_per_item * most_vectors(cut.rows_per_item, run.verb.lanes)
+                                : cut.tiles_per_item(run.verb.lanes);
   }
 
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
@@ -101,22 +111,17 @@ class piece {
     tile.factor = from.template take<Real>(lanes);
   }
 
-  /// Sets up the tile that begins at `row`; returns how many rows it takes.
-  index_t open_tile(carver& from, index_t head, index_t row, index_t rows_left) {
-    problem const& call = run_.call;
+  /// Sets up the tile of the rows of a block.
+  void open_tile(carver& from, block const& area, int vectors) {
     query_tile<Real>& tile = tiles_[tile_count_++];
-    tile.head = head;
-    tile.query_begin = row;
-    tile.vectors = vectors_for(rows_left, run_.verb.lanes);
-    const index_t lanes = tile.vectors * run_.verb.lanes;
-    tile.rows = lesser(rows_left, lanes);
-    const block area{part_.batch, head, row, row + tile.rows, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
-                     seq_.offset};
+    tile.head = area.head;
+    tile.query_begin = area.query_begin;
+    tile.vectors = vectors;
+    tile.rows = area.query_end - area.query_begin;
     tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(area) : key_range{0, 0};
-    carve(run_, from, lanes, tile);
-    pack(call.query, tile);
+    carve(run_, from, vectors * run_.verb.lanes, tile);
+    pack(run_.call.query, tile);
     clear(tile);
-    return tile.rows;
   }
 
   void pack(operand const& query, query_tile<Real> const& tile) noexcept {

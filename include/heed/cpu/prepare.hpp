@@ -5,6 +5,8 @@
 #include <type_traits>
 
 #include "heed/cpu/distance_table.hpp"
+#include "heed/cpu/packed_blocks.hpp"
+#include "heed/cpu/packed_documents.hpp"
 #include "heed/cpu/packed_mask.hpp"
 #include "heed/mask/combine.hpp"
 
@@ -65,6 +67,30 @@ struct preparation<relative_bias> {
   }
   [[nodiscard]] static type prepared(relative_bias const& rule, problem const& call, std::uint32_t* memory) {
     return tabulate(rule, call, memory);
+  }
+};
+
+template <>
+struct preparation<block_sparse> {
+  using type = packed_blocks;
+  static constexpr bool needs_room = true;
+  [[nodiscard]] static index_t words(block_sparse const& mask, problem const& call) noexcept {
+    return block_words(mask, call).count();
+  }
+  [[nodiscard]] static type prepared(block_sparse const& mask, problem const& call, std::uint32_t* memory) noexcept {
+    return pack_blocks(mask, call, memory);
+  }
+};
+
+template <>
+struct preparation<documents> {
+  using type = packed_documents;
+  static constexpr bool needs_room = true;
+  [[nodiscard]] static index_t words(documents const& rule, problem const& call) noexcept {
+    return document_words(rule, call).count();
+  }
+  [[nodiscard]] static type prepared(documents const& rule, problem const& call, std::uint32_t* memory) noexcept {
+    return pack_documents(rule, call, memory);
   }
 };
 

@@ -67,6 +67,7 @@ struct rule_view {
   index_t (*ask_next_border)(void const* rule, block const& area);
   row_start (*ask_row_start)(void const* rule, index_t head);
   operand const* (*ask_terms)(void const* rule, int number);
+  bool has_borders;  // between rows that are treated alike
   bool adjusts;      // looks at scores that no mask hides, too
   int dense_stages;  // each has a term for each score
 
@@ -103,6 +104,7 @@ template <class Rule>
             return start;
           },
           [](void const* self, int number) { return terms_of(*static_cast<Rule const*>(self), number); },
+          has_borders<Rule>,
           adjusts<Rule>,
           dense_stages<Rule>};
 }

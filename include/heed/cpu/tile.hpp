@@ -59,6 +59,39 @@ struct workspace {
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
 }
 
+/// Where a run of rows that tiles do not cross ends: at a border of the rule behind rows enough, so that little is lost
+/// by a tile that is not full.
+[[nodiscard]] inline index_t segment_end(rule_view const& rule, block area, int lanes) {
+  while (rule.has_borders && area.query_begin < area.query_end) {
+    const index_t border = rule.next_border(area);
+    if (border - area.query_begin >= vectors_per_segment * lanes) return border;
+    area.query_begin = border;
+  }
+  return area.query_end;
+}
+
+/// Calls `visit(area, vectors)` with the tiles of the rows of a block, in their order.
+template <class Visit>
+void cut_tiles(rule_view const& rule, block const& rows, int lanes, Visit const& visit) {
+  block tile = rows;
+  while (tile.query_begin < rows.query_end) {
+    tile.query_end = rows.query_end;
+    const index_t end = segment_end(rule, tile, lanes);
+    while (tile.query_begin < end) {
+      const int vectors = vectors_for(end - tile.query_begin, lanes);
+      tile.query_end = lesser(end, tile.query_begin + vectors * lanes);
+      visit(tile, vectors);
+      tile.query_begin = tile.query_end;
+    }
+  }
+}
+
+/// Vectors of the tiles of so many rows, at most: a segment loses less than one to lanes that are idle.
+[[nodiscard]] constexpr index_t most_vectors(index_t rows, int lanes) noexcept {
+  const index_t full = ceil_div(rows, lanes);
+  return full + ceil_div(full, vectors_per_segment);
+}
+
 /// The part of a tile's block of scores in keys [begin, end) that may be visible.
 template <class Real>
 [[nodiscard]] block visible_block(query_tile<Real> const& tile, sequence const& seq, index_t batch, index_t begin,

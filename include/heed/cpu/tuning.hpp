@@ -19,6 +19,9 @@ inline constexpr index_t largest_block_keys = 128;
 /// Keys for which a rule that hides a part of a block is asked at a time.
 inline constexpr index_t keys_per_question = 16;
 
+/// Query tiles end where documents do, if these have at least so many vectors of rows.
+inline constexpr index_t vectors_per_segment = 2;
+
 /// Query rows of one piece of work: how often a block of K and V is used once it is in the cache.
 inline constexpr index_t rows_per_item = 384;
 

@@ -1,9 +1,13 @@
 // What a mask must fulfil for a call: it broadcasts, its numbers are in range, its memory is not an output.
 #pragma once
 
+#include "heed/mask/block_sparse.hpp"
 #include "heed/mask/combine.hpp"
 #include "heed/mask/dense.hpp"
+#include "heed/mask/documents.hpp"
 #include "heed/mask/lengths.hpp"
+#include "heed/mask/prefix.hpp"
+#include "heed/mask/window.hpp"
 #include "heed/view/problem.hpp"
 
 namespace heed::detail {
@@ -103,6 +107,96 @@ template <bool Keep>
     }
   }
   return true;
+}
+
+[[nodiscard]] inline bool check_rule(window const& mask, problem const&, report& broken) {
+  for (bool is_left : {true, false}) {
+    std::optional<index_t> const& bound = is_left ? mask.left : mask.right;
+    if (!bound.has_value() || *bound >= 0) continue;
+    return broken.fail(errc::negative_window,
+                       "window.%s is %lld; it counts keys %s the row's own position, so it must be 0 or more (leave it "
+                       "out for no bound)",
+                       is_left ? "left" : "right", static_cast<long long>(*bound), is_left ? "before" : "behind");
+  }
+  return true;
+}
+
+/// Numbers that a rule reads: no output may lie in them.
+[[nodiscard]] inline bool check_list_memory(list<index_t> const& numbers, char const* name, problem const& call,
+                                            report& broken) {
+  operand box = operand_of(tensor_view<index_t const, 1>(numbers.data(), {numbers.size()}));
+  box.kind = element_kind::float64;  // as wide as an index_t
+  return check_rule_memory(box, name, call, broken);
+}
+
+[[nodiscard]] inline bool check_rule(prefix const& mask, problem const& call, report& broken) {
+  if (mask.lengths.size() != call.batch_size) {
+    return broken.fail(errc::lengths_wrong_count,
+                       "prefix.lengths has %lld numbers for batch_size %lld; give one per batch item",
+                       static_cast<long long>(mask.lengths.size()), static_cast<long long>(call.batch_size));
+  }
+  for (index_t batch = 0; batch < call.batch_size; ++batch) {
+    if (mask.lengths[batch] >= 0) continue;
+    return broken.fail(errc::lengths_out_of_range,
+                       "prefix.lengths[%lld] is %lld; it counts keys, so it must be 0 or more (0 is causal)",
+                       static_cast<long long>(batch), static_cast<long long>(mask.lengths[batch]));
+  }
+  return check_list_memory(mask.lengths, "prefix", call, broken);
+}
+
+[[nodiscard]] inline bool check_id_list(list<index_t> const& numbers, char const* name, index_t each,
+                                        char const* each_name, problem const& call, report& broken) {
+  if (numbers.size() == each || numbers.size() == saturating_mul(call.batch_size, each)) {
+    return check_list_memory(numbers, "documents", call, broken);
+  }
+  return broken.fail(errc::documents_wrong_count,
+                     "documents.%s has %lld numbers; give %s=%lld for all batch items, or batch_size=%lld times as many",
+                     name, static_cast<long long>(numbers.size()), each_name, static_cast<long long>(each),
+                     static_cast<long long>(call.batch_size));
+}
+
+[[nodiscard]] inline bool check_rule(documents const& mask, problem const& call, report& broken) {
+  return check_id_list(mask.ids, "ids", call.seq_len_kv, "seq_len_kv", call, broken) &&
+         (!mask.query_ids.given() ||
+          check_id_list(mask.query_ids, "query_ids", call.seq_len_q, "seq_len_q", call, broken));
+}
+
+[[nodiscard]] inline bool check_rule(block_sparse const& mask, problem const& call, report& broken) {
+  for (bool is_rows : {true, false}) {
+    const index_t size = is_rows ? mask.block_rows : mask.block_keys;
+    if (size >= 1) continue;
+    return broken.fail(errc::bad_block_size, "block_sparse.%s is %lld; it must be at least 1",
+                       is_rows ? "block_rows" : "block_keys", static_cast<long long>(size));
+  }
+  const index_t wanted[4] = {call.batch_size, call.num_heads, ceil_div(call.seq_len_q, mask.block_rows),
+                             ceil_div(call.seq_len_kv, mask.block_keys)};
+  operand box;
+  box.data = const_cast<void*>(mask.blocks.data());
+  box.kind = element_kind::boolean;
+  box.rank = mask.blocks.rank();
+  bool fits = box.rank > 0;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    box.extents[axis] = mask.blocks.extent(axis);
+    box.strides[axis] = mask.blocks.stride(axis);
+    fits = fits && (box.extents[axis] == 1 || box.extents[axis] == wanted[axis]);
+  }
+  if (!fits) {
+    char got[100] = "no shape";
+    int used = 0;
+    for (int axis = 4 - box.rank; axis < 4; ++axis) {
+      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld%s", used > 0 ? ", " : "[",
+                            static_cast<long long>(box.extents[axis]), axis == 3 ? "]" : "");
+    }
+    return broken.fail(errc::mask_not_broadcastable,
+                       "block_sparse.blocks has %s%s, which does not broadcast to [batch_size=%lld, num_heads=%lld, "
+                       "seq_len_q / block_rows=%lld, seq_len_kv / block_keys=%lld], both rounded up: shapes align "
+                       "right, and each axis must be 1 or equal",
+                       box.rank > 0 ? "the shape " : "", got, static_cast<long long>(wanted[0]),
+                       static_cast<long long>(wanted[1]), static_cast<long long>(wanted[2]),
+                       static_cast<long long>(wanted[3]));
+  }
+  return check_memory(box, "block_sparse.blocks", true, broken) &&
+         check_rule_memory(box, "block_sparse", call, broken);
 }
 
 /// Every rule that `&` has joined.

@@ -65,7 +65,8 @@ struct both {
     detail::narrow(second, batch, seq);
   }
 
-  [[nodiscard]] HEED_FN constexpr index_t next_border(block const& area) const {
+  [[nodiscard]] HEED_FN constexpr index_t next_border(block const& area) const
+      requires(detail::has_borders<First> || detail::has_borders<Second>) {
     return detail::lesser(detail::next_border(first, area), detail::next_border(second, area));
   }
 

@@ -36,9 +36,13 @@ concept mask_type = requires(Mask const& mask, block const& area, position const
 template <class Stage>
 concept stage_type = Stage::is_stage;
 
+/// A mask that means nothing without the sizes of the call; what answers for it is made when these are known.
+template <class Mask>
+concept unresolved_mask = Mask::needs_call;
+
 /// What may stand where a call takes a rule.
 template <class Rule>
-concept rule_type = mask_type<Rule> || stage_type<Rule>;
+concept rule_type = mask_type<Rule> || stage_type<Rule> || unresolved_mask<Rule>;
 
 /// Nothing is hidden.
 struct no_mask {
@@ -74,6 +78,10 @@ HEED_FN constexpr void narrow(Mask const& mask, index_t batch, sequence& seq) {
   if constexpr (requires { mask.narrow(batch, seq); }) mask.narrow(batch, seq);
 }
 
+template <class Mask>
+inline constexpr bool has_borders = requires(Mask const& mask, block const& area) {
+  mask.next_border(area);
+};
 /// The first row behind `area.query_begin` that is treated alike no more; area.query_end where all are.
 template <class Mask>
 [[nodiscard]] HEED_FN constexpr index_t next_border(Mask const& mask, block const& area) {

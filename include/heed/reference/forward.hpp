@@ -93,7 +93,7 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
   Accumulate largest = minus_infinity;
   bool is_empty = true;
   for (at.key = exists.key_begin; at.key < keys_end; ++at.key) {
-    if (!is_visible(rule, at)) continue;
+    if (!is_visible(rule, at, exists)) continue;
     Accumulate dot = 0;
     for (index_t dim = 0; dim < query.extent(3); ++dim) {
       dot += load<Accumulate, Query>(query(at.batch, at.head, at.query, dim)) *
