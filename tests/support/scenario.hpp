@@ -30,6 +30,12 @@ enum class rule_kind {
   drop_lengths_causal,
   lengths_lengths,
   keep_drop,
+  window,
+  prefix,
+  documents,
+  block_sparse,
+  custom,
+  new_masks,
   everything,
   count
 };
@@ -44,6 +50,12 @@ inline char const* name_of(rule_kind kind) {
                                    "drop & lengths & causal",
                                    "lengths & lengths",
                                    "keep & drop",
+                                   "causal & window",
+                                   "prefix & lengths",
+                                   "documents",
+                                   "block_sparse",
+                                   "mask_fn",
+                                   "mask_fn & documents & block_sparse & window & prefix & lengths",
                                    "(causal & keep) & (lengths & drop)"};
   return names[static_cast<int>(kind)];
 }
@@ -135,12 +147,24 @@ inline scenario random_scenario(std::uint64_t seed) {
   return s;
 }
 
+/// Hides every fifth score. Not trivially copyable.
+struct hides_some {
+  std::vector<index_t> steps;
+  bool operator()(position const& at) const {
+    return (at.batch + at.head * 2 + at.query * steps[0] + at.key * steps[1]) % 5 != 0;
+  }
+};
+
 /// The lists and masks of a scenario; they must outlive the call.
 struct rule_data {
-  std::vector<index_t> query_len, key_len, key_start, key_len2, offsets;
-  stored<bool> mask;
+  std::vector<index_t> query_len, key_len, key_start, key_len2, offsets, prefix_len, ids, query_ids;
+  window around;
+  stored<bool> mask, blocks;
+  index_t block_rows = 1, block_keys = 1;
+  bool with_query_ids = false;
   int mask_rank = 4;
   stage_data stages;
+  hides_some functor{{7, 3}};
 
   explicit rule_data(scenario const& s) {
     random_source random(s.seed + 77);
@@ -164,6 +188,58 @@ struct rule_data {
       return now;
     });
     if (s.stage != stage_kind::none) stages = stage_data(s.seed, s.batch, s.heads, s.rows, s.keys);
+    draw_bounds(s, random);
+    draw_documents(s, random);
+    draw_blocks(s, random);
+  }
+
+  void draw_bounds(scenario const& s, random_source& random) {
+    for (index_t b = 0; b < s.batch; ++b) {
+      prefix_len.push_back(random.chance(0.1) ? INT64_MAX : random.between(0, s.keys + 1));
+    }
+    const auto bound = [&] {
+      return random.chance(0.1) ? random.pick({INT64_MAX, INT64_MAX - 1}) : random.between(0, s.keys / 2 + 1);
+    };
+    if (random.chance(0.8)) around.left = bound();
+    if (random.chance(0.7)) around.right = bound();
+  }
+
+  /// Runs of one document, in rising order or not; ids that differ in their high or in their low half.
+  void draw_documents(scenario const& s, random_source& random) {
+    const index_t step = random.pick({index_t{1}, index_t{1} << 32, -(index_t{1} << 32) - 1});
+    const double change = random.pick({0.5, 0.1, 0.02});
+    const bool rises = random.chance(0.6);
+    const auto fill = [&](std::vector<index_t>& list, index_t each) {
+      const index_t count = each * (random.chance(0.5) ? 1 : s.batch);
+      index_t id = 0;
+      for (index_t place = 0; place < count; ++place) {
+        if (random.chance(change)) id = rises ? id + 1 : random.between(-2, 2);
+        list.push_back(id * step);
+      }
+    };
+    fill(ids, s.keys);
+    fill(query_ids, s.rows);
+    with_query_ids = random.chance(0.3);
+  }
+
+  void draw_blocks(scenario const& s, random_source& random) {
+    const auto size = [&] {
+      return random.pick({random.between(1, 5), random.between(1, 40), index_t{16}, index_t{32}, index_t{64},
+                          random.chance(0.1) ? INT64_MAX : index_t{48}});
+    };
+    block_rows = size(), block_keys = size();
+    const auto extent = [&](index_t whole) { return random.chance(0.4) ? 1 : whole; };
+    blocks = stored<bool>({extent(s.batch), extent(s.heads), random.chance(0.1) ? 1 : detail::ceil_div(s.rows, block_rows),
+                           random.chance(0.1) ? 1 : detail::ceil_div(s.keys, block_keys)},
+                          input_layouts[random.bits() % 10]);
+    blocks.fill([&](index_t, index_t, index_t, index_t) { return random.chance(0.6); });
+  }
+
+  [[nodiscard]] documents packed() const {
+    return with_query_ids ? documents{.ids = ids, .query_ids = query_ids} : documents{.ids = ids};
+  }
+  [[nodiscard]] block_sparse sparse() const {
+    return {.blocks = blocks.read_only(), .block_rows = block_rows, .block_keys = block_keys};
   }
 
   template <bool Keep>
@@ -207,6 +283,19 @@ void with_rule(scenario const& s, rule_data const& data, Visitor const& visit) {
     case rule_kind::drop_lengths_causal: return visit(data.dense<false>() & all & causal{});
     case rule_kind::lengths_lengths: return visit(all & lengths{.key = data.key_len2});
     case rule_kind::keep_drop: return visit(data.dense<true>() & data.dense<false>());
+    case rule_kind::window: return visit(causal{} & data.around);
+    case rule_kind::prefix: return visit(prefix{.lengths = data.prefix_len} & all);
+    case rule_kind::documents: return visit(data.packed());
+    case rule_kind::block_sparse: return visit(data.sparse());
+    case rule_kind::custom:
+      return visit(mask_fn([](position at) { return at.key <= 2 * at.query + 3; },
+                           [](block area) {
+                             if (area.key_begin > 2 * area.query_end + 1) return cover::none;
+                             return area.key_end - 1 <= 2 * area.query_begin + 3 ? cover::full : cover::partial;
+                           }));
+    case rule_kind::new_masks:
+      return visit(mask_fn(data.functor) & data.packed() & (data.sparse() & data.around) &
+                   (prefix{.lengths = data.prefix_len} & all));
     default: return everything();
   }
 }

@@ -9,65 +9,15 @@
 #include "heed/mask/combine.hpp"
 #include "heed/mask/dense.hpp"
 #include "heed/mask/lengths.hpp"
-#include "heed/reference/visible.hpp"
-#include "support/random.hpp"
+#include "support/blocks.hpp"
 
 namespace {
 
 using namespace heed;
-
-enum class precision { exact, sound };
-
-/// Every score of a block must agree with what the mask says about the block, and with the reference's own reading.
-template <class Mask>
-cover check_block(Mask const& mask, block const& area, precision wanted) {
-  const cover said = mask.covers(area);
-  const key_range range = detail::visible_keys(mask, area);
-  bool any_visible = false, any_hidden = false;
-  for (index_t row = area.query_begin; row < area.query_end; ++row) {
-    for (index_t key = area.key_begin; key < area.key_end; ++key) {
-      const position at{area.batch, area.head, row, key, area.offset};
-      const bool visible = mask.allows(at);
-      EXPECT_EQ(visible, reference::is_visible(mask, at)) << "row " << row << " key " << key << " off " << area.offset;
-      (visible ? any_visible : any_hidden) = true;
-      if (visible) {
-        EXPECT_TRUE(key >= range.begin && key < range.end) << "key " << key << " is visible and outside the range";
-      }
-    }
-  }
-  const cover truth = any_visible && any_hidden ? cover::partial : (any_visible ? cover::full : cover::none);
-  if (wanted == precision::exact || said != cover::partial) {
-    EXPECT_EQ(said, truth) << "rows " << area.query_begin << ".." << area.query_end << " keys " << area.key_begin
-                           << ".." << area.key_end << " off " << area.offset;
-  }
-  EXPECT_LE(area.key_begin, range.begin);
-  EXPECT_GE(area.key_end, range.end);
-  return truth;
-}
-
-constexpr index_t rows = 13, keys = 29, batch_size = 2, heads = 3;
-
-block random_block(test::random_source& random, index_t offset) {
-  block area{};
-  area.batch = random.between(0, batch_size - 1);
-  area.head = random.between(0, heads - 1);
-  area.query_begin = random.between(0, rows - 1);
-  area.query_end = random.between(area.query_begin + 1, rows);
-  area.key_begin = random.between(0, keys - 1);
-  area.key_end = random.between(area.key_begin + 1, keys);
-  area.offset = offset;
-  return area;
-}
-
-index_t random_offset(test::random_source& random) {
-  if (random.chance(0.1)) {
-    return random.pick({INT64_MAX, INT64_MAX - 1, INT64_MAX - 20, INT64_MIN, INT64_MIN + 1, INT64_MIN + 20});
-  }
-  return random.between(-rows - 2, keys + 2);
-}
+using namespace heed::test;
 
 TEST(Covers, NoMaskAndLengthsHideNothing) {
-  test::random_source random(1);
+  random_source random(1);
   const std::vector<index_t> some{3, 4};
   for (int turn = 0; turn < 100; ++turn) {
     EXPECT_EQ(check_block(no_mask{}, random_block(random, 0), precision::exact), cover::full);
@@ -76,7 +26,7 @@ TEST(Covers, NoMaskAndLengthsHideNothing) {
 }
 
 TEST(Covers, CausalIsExactForEveryOffset) {
-  test::random_source random(2);
+  random_source random(2);
   std::map<cover, int> seen;
   for (int turn = 0; turn < 20000; ++turn) {
     ++seen[check_block(causal{}, random_block(random, random_offset(random)), precision::exact)];
@@ -88,7 +38,7 @@ TEST(Covers, CausalIsExactForEveryOffset) {
 }
 
 /// Bits in runs, so that whole blocks are of one kind as often as mixed.
-std::vector<unsigned char> random_bits(test::random_source& random, std::size_t count) {
+std::vector<unsigned char> random_bits(random_source& random, std::size_t count) {
   std::vector<unsigned char> bits(count);
   unsigned char now = 0;
   const double change = random.pick({0.5, 0.1, 0.01, 0.0});
@@ -101,7 +51,7 @@ std::vector<unsigned char> random_bits(test::random_source& random, std::size_t 
 
 template <bool Keep>
 void check_dense(std::uint64_t seed) {
-  test::random_source random(seed);
+  random_source random(seed);
   std::map<cover, int> seen;
   for (int turn = 0; turn < 6000; ++turn) {
     const auto bits = random_bits(random, static_cast<std::size_t>(4 * batch_size * heads * rows * keys));
@@ -159,7 +109,7 @@ TEST(Covers, AxesOfExtentOneAreRepeatedWhateverTheirStride) {
 }
 
 TEST(Covers, JoinedMasksAllApply) {
-  test::random_source random(5);
+  random_source random(5);
   std::map<cover, int> seen;
   for (int turn = 0; turn < 6000; ++turn) {
     const auto bits = random_bits(random, static_cast<std::size_t>(rows * keys));
