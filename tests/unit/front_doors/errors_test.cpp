@@ -262,4 +262,61 @@ TEST_F(Errors, LengthsOutOfRange) {
   EXPECT_EQ(validate(q, k, v, out, lengths{.key = fine, .key_start = fine}), errc::ok);
 }
 
+TEST_F(Errors, NegativeWindow) {
+  inputs_refused(q, k, v, errc::negative_window, {"window.left is -1", "0 or more"}, window{.left = -1});
+  inputs_refused(q, k, v, errc::negative_window, {"window.right is -9223372036854775808"},
+                 causal{} & window{.left = 3, .right = INT64_MIN});
+  EXPECT_EQ(validate(q, k, v, out, window{.left = 0, .right = INT64_MAX}), errc::ok);
+  EXPECT_EQ(validate(q, k, v, out, window{}), errc::ok);
+}
+
+TEST_F(Errors, PrefixLengths) {
+  const std::vector<index_t> one{1}, negative{2, -1}, fine{0, INT64_MAX};
+  inputs_refused(q, k, v, errc::lengths_wrong_count, {"prefix.lengths has 1 numbers", "batch_size 2"},
+                 prefix{.lengths = one});
+  inputs_refused(q, k, v, errc::lengths_wrong_count, {"prefix.lengths has 0 numbers"}, prefix{});
+  inputs_refused(q, k, v, errc::lengths_out_of_range, {"prefix.lengths[1] is -1", "0 or more"},
+                 window{} & prefix{.lengths = negative});
+  EXPECT_EQ(validate(q, k, v, out, prefix{.lengths = fine}), errc::ok);
+}
+
+TEST_F(Errors, DocumentsWrongCount) {
+  const std::vector<index_t> five(5), ten(10), three(3), six(6), four(4);
+  inputs_refused(q, k, v, errc::documents_wrong_count, {"documents.ids has 4 numbers", "seq_len_kv=5", "batch_size=2"},
+                 documents{.ids = four});
+  inputs_refused(q, k, v, errc::documents_wrong_count, {"documents.ids has 0 numbers"}, documents{});
+  inputs_refused(q, k, v, errc::documents_wrong_count, {"documents.ids has 0 numbers"}, documents{.query_ids = three});
+  inputs_refused(q, k, v, errc::documents_wrong_count, {"documents.query_ids has 5 numbers", "seq_len_q=3"},
+                 causal{} & documents{.ids = five, .query_ids = five});
+  for (auto const& ids : {list<index_t>(five), list<index_t>(ten)}) {
+    EXPECT_EQ(validate(q, k, v, out, documents{.ids = ids}), errc::ok);
+    EXPECT_EQ(validate(q, k, v, out, documents{.ids = ids, .query_ids = three}), errc::ok);
+    EXPECT_EQ(validate(q, k, v, out, documents{.ids = ids, .query_ids = six}), errc::ok);
+  }
+}
+
+TEST_F(Errors, BlockSparseShapes) {
+  const tensor<bool, 2> map({2, 3});
+  inputs_refused(q, k, v, errc::bad_block_size, {"block_sparse.block_rows is 0", "at least 1"},
+                 block_sparse{.blocks = map, .block_rows = 0, .block_keys = 2});
+  inputs_refused(q, k, v, errc::bad_block_size, {"block_sparse.block_keys is -7"},
+                 causal{} & block_sparse{.blocks = map, .block_rows = 2, .block_keys = -7});
+  inputs_refused(q, k, v, errc::mask_not_broadcastable,
+                 {"block_sparse.blocks has the shape [2, 3]", "seq_len_q / block_rows=3", "seq_len_kv / block_keys=3"},
+                 block_sparse{.blocks = map, .block_rows = 1, .block_keys = 2});
+  inputs_refused(q, k, v, errc::mask_not_broadcastable, {"seq_len_kv / block_keys=1]"},
+                 block_sparse{.blocks = map, .block_rows = 2, .block_keys = INT64_MAX});
+  inputs_refused(q, k, v, errc::mask_not_broadcastable, {"block_sparse.blocks has no shape"}, block_sparse{});
+  inputs_refused(q, k, v, errc::mask_not_broadcastable, {"[3, 2, 3]", "num_heads=4"},
+                 block_sparse{.blocks = tensor_view<bool const, 3>(map.data(), {3, 2, 3}, {0, 3, 1}),
+                              .block_rows = 2,
+                              .block_keys = 2});
+  inputs_refused(q, k, v, errc::null_data, {"block_sparse.blocks", "null"},
+                 block_sparse{.blocks = tensor_view<bool const, 2>(nullptr, {2, 3}), .block_rows = 2, .block_keys = 2});
+  EXPECT_EQ(validate(q, k, v, out, block_sparse{.blocks = map, .block_rows = 2, .block_keys = 2}), errc::ok);
+  const tensor<bool, 4> whole({2, 4, 2, 3}), per_batch({2, 1, 2, 3});
+  EXPECT_EQ(validate(q, k, v, out, block_sparse{.blocks = whole, .block_rows = 2, .block_keys = 2}), errc::ok);
+  EXPECT_EQ(validate(q, k, v, out, block_sparse{.blocks = per_batch, .block_rows = 2, .block_keys = 2}), errc::ok);
+}
+
 }  // namespace

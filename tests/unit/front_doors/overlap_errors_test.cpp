@@ -102,6 +102,18 @@ TEST_F(Overlap, PackedBuffersOfThreeAndFour) {
 TEST_F(Overlap, OutAndWhatTheRuleReads) {
   const auto bits = tensor_view<bool const, 1>(reinterpret_cast<bool const*>(at(402)), {5});
   refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "keep_mask"}, keep_mask(bits));
+  const auto map = tensor_view<bool const, 2>(reinterpret_cast<bool const*>(at(402)), {3, 1});
+  refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "block_sparse"},
+          block_sparse{.blocks = map, .block_rows = 1, .block_keys = 5});
+}
+
+TEST_F(Overlap, OutAndIdsOfDocuments) {
+  const list<index_t> ids(std::span<index_t const>(reinterpret_cast<index_t*>(at(402)), 5));
+  const list<index_t> query_ids(std::span<index_t const>(reinterpret_cast<index_t*>(at(402)), 3));
+  const std::vector<index_t> apart(5);
+  refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "documents"}, documents{.ids = ids});
+  refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "documents"},
+          documents{.ids = apart, .query_ids = query_ids});
 }
 
 /// Lists: every byte of every number counts, the last one too.
@@ -114,6 +126,8 @@ TEST_F(Overlap, OutAndAList) {
     refused(memory, q, k, v, shared, errc::output_overlaps_input, {"out", "lengths"}, lengths{.key = two});
     numbers[0] = numbers[1] = 3;
     refused(memory, q, k, v, shared, errc::output_overlaps_input, {"out", "lengths"}, lengths{.query = two});
+    numbers[0] = numbers[1] = 3;
+    refused(memory, q, k, v, shared, errc::output_overlaps_input, {"out", "prefix"}, prefix{.lengths = two});
     numbers[0] = numbers[1] = 3;
     refused(memory, q, k, v, shared, errc::output_overlaps_input, {"out", "at_offset"}, causal{},
             {.anchor = at_offset(two)});
