@@ -80,10 +80,11 @@ template <class Query, class Key, class Value>
   return call;
 }
 
+/// What the caller made, not a copy of it: copies of lists of scores take memory.
 template <class Out>
-[[nodiscard]] HEED_INLINE outputs outputs_of(Out&& out) noexcept {
+[[nodiscard]] HEED_INLINE decltype(auto) outputs_of(Out&& out) noexcept {
   if constexpr (is_outputs<Out>) {
-    return out;
+    return static_cast<outputs const&>(out);
   } else {
     return into(std::forward<Out>(out));
   }
@@ -93,6 +94,7 @@ HEED_INLINE void set_outputs(problem& call, outputs const& out) noexcept {
   call.out = out.out_operand();
   call.lse = out.lse_operand();
   call.weights = out.weights_operand();
+  call.scores = out.score_operands();
 }
 
 /// Every rule of a call; the first broken one is reported.
@@ -174,7 +176,8 @@ inline namespace HEED_ABI {
 /// Shapes: query [B, Hq, Sq, D], key [B, Hkv, Skv, D], value [B, Hkv, Skv, Dv], out [B, Hq, Sq, Dv]; or all rank 3
 ///   [B, S, D] (one head), or all rank 2 [S, D]; lse has one axis less, weights are always rank 4. Hq is a multiple of
 ///   Hkv; query head h reads key-value head h / (Hq / Hkv). Any strides, any D and Dv from 1 up. Each operand is a
-///   tensor or a view, of half, bfloat16, float or double, each its own. `out` may be into(out).lse(l).weights(w).
+///   tensor or a view, of half, bfloat16, float or double, each its own. `out` may be into(out).lse(l).weights(w)
+///   .scores(s, stage), any of them, scores more than once.
 /// Rule: no_mask, causal, lengths, keep_mask, drop_mask, joined with `&` in any number and order; all of them apply.
 /// Units: scale is 1/sqrt(D) unless options say otherwise; lse is a natural logarithm.
 /// Empty: a row that may see no key gives 0 (lse -inf). What is hidden may hold NaN: it changes nothing. Subnormal
@@ -197,7 +200,8 @@ void attention(Query const& query, Key const& key, Value const& value, Out&& out
   const detail::fp_environment environment;
   detail::problem call = detail::inputs_of(query, key, value, options);
   call.environment = environment.outside();
-  detail::set_outputs(call, detail::outputs_of(std::forward<Out>(out)));
+  outputs const& written = detail::outputs_of(std::forward<Out>(out));
+  detail::set_outputs(call, written);
   detail::check_or_raise(call, rule, "heed::attention");
   detail::run_forward<Query, Key, Value>(call, rule);
 }

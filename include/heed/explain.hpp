@@ -45,7 +45,7 @@ inline namespace HEED_ABI {
 template <class Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
 [[nodiscard]] errc validate(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                             attention_options const& options = {}) noexcept {
-  const outputs written = detail::outputs_of(std::forward<Out>(out));
+  outputs const& written = detail::outputs_of(std::forward<Out>(out));
   return detail::validate_inputs(query, key, value, &written, rule, options);
 }
 template <class Query, class Key, class Value, detail::output_argument Out>
@@ -73,7 +73,7 @@ template <class Query, class Key, class Value>
 template <class Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                                   attention_options const& options = {}) {
-  const outputs written = detail::outputs_of(std::forward<Out>(out));
+  outputs const& written = detail::outputs_of(std::forward<Out>(out));
   return detail::explain_inputs(query, key, value, &written, rule, options);
 }
 template <class Query, class Key, class Value, detail::output_argument Out>

@@ -7,8 +7,8 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// Terms [batch, head, away], of the accumulate type, for away = i + off - j from `lows[batch] - padding` on; a batch or
-/// a list of lows that all share has stride 0. Beyond `count` distances the terms stay what they are.
+/// Terms [batch, head, away], of the accumulate type, for away = i + off - j from `lows[batch] - padding` on; a batch
+/// or a list of lows that all share has stride 0. Beyond `count` distances the terms stay what they are.
 struct distance_table {
   static constexpr index_t padding = 16;  // lanes of a strip
 

@@ -2,53 +2,14 @@
 // keys in the lanes instead of the queries.
 #pragma once
 
-#include "heed/base/scratch.hpp"
 #include "heed/cpu/partition.hpp"
-#include "heed/cpu/row_outputs.hpp"
+#include "heed/cpu/row_rules.hpp"
+#include "heed/cpu/row_set.hpp"
 #include "heed/cpu/row_source.hpp"
-#include "heed/cpu/tile.hpp"
+#include "heed/cpu/shown_rows.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
-
-/// What is known of some query rows after the keys seen so far.
-template <class Real>
-struct row_state {
-  Real* row_max;  // [rows]
-  Real* row_sum;  // [rows]
-  Real* out;      // [rows, padded head_dim_v], not yet divided by row_sum
-};
-
-/// Query rows [row_begin, row_begin + rows_per_head) of heads [head, head + heads): head by head.
-template <class Real>
-struct row_set {
-  index_t head;
-  index_t heads;
-  index_t row_begin;
-  index_t rows_per_head;
-  Real const* query;  // [rows, padded head_dim_qk], scaled
-  Real* scores;       // [rows, score_stride]
-  Real* copy;         // [rows, score_stride], the scores that softmax has overwritten, for a second look
-
-  [[nodiscard]] index_t rows() const noexcept { return heads * rows_per_head; }
-};
-
-/// Rows of a run of heads that see something of a block, and keys [key_begin, key_end) that one of them may see.
-struct row_run {
-  index_t row;
-  index_t rows;
-  index_t key_begin;
-  index_t key_end;
-  index_t block_begin;  // the key of column 0 of the scores
-};
-
-/// What a walk over the keys does with the probabilities of a block.
-enum class row_pass : unsigned char {
-  attend,          // out += probabilities times values
-  attend_visible,  // the same, leaving out values that a row may not see
-  average,         // the same with final probabilities, halved
-  weigh            // writes final probabilities
-};
 
 /// One unit of work: the query rows of the heads, or of up to rows_together of them, that share one key-value head of
 /// one batch item.
@@ -67,7 +28,9 @@ class few_rows {
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns)),
-        score_stride_(padded(run.block_keys) + verb.lanes) {}
+        score_stride_(padded(run.block_keys) + verb.lanes),
+        rules_(run),
+        shown_(run, batch_, score_stride_) {}
 
   /// Query heads of one unit, and how many units there are.
   [[nodiscard]] static index_t heads_together(problem const& call) noexcept {
@@ -121,6 +84,8 @@ class few_rows {
   void attend_split(index_t split, index_t split_keys, row_state<Real> const& state) {
     const key_range keys{split * split_keys, (split + 1) * split_keys};
     clear(state, padded_rows());
+    const key_range seen = visible();
+    shown_.write_unseen(all_, greater(keys.begin, seen.begin), lesser(keys.end, seen.end));
     walk(all_, keys, state, row_pass::attend);
     // An infinity or a NaN: again without the values that a row may not see, for 0 * NaN is NaN. What was finite, and
     // what remains, keeps its bits.
@@ -162,7 +127,11 @@ class few_rows {
   void write(row_state<Real> const& state) {
     add_sinks(state);
     for (index_t row = 0; row < all_.rows(); ++row) write_row(state, row);
-    if (call_.weights.given()) write_weights(state);
+    const key_range seen = visible();
+    const bool sees = seen.begin < seen.end;
+    shown_.write_unseen(all_, 0, sees ? seen.begin : call_.seq_len_kv);
+    shown_.write_unseen(all_, sees ? seen.end : call_.seq_len_kv, call_.seq_len_kv);
+    if (call_.weights.given()) write_weights(state, sees ? seen : key_range{0, 0});
     for (index_t head = all_.head; head < all_.head + all_.heads; ++head) {
       for (index_t row = seq_.query_len; row < call_.seq_len_q; ++row) write_empty_row(call_, batch_, head, row);
     }
@@ -179,16 +148,11 @@ class few_rows {
   void carve(carver& from) {
     const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
     const index_t rows = padded_rows();
-    rule_vectors_ = static_cast<int>(ceil_div(call_.seq_len_q, run_.verb.lanes));
-    const index_t rule_lanes = rule_vectors_ * run_.verb.lanes;
     query_ = take(rows * query_columns_);
     scores_ = take(rows * score_stride_);
     copy_ = take(rows * score_stride_);
     single_scores_ = take(4 * score_stride_);
-    rule_scores_ = take(run_.block_keys * rule_lanes);
-    rule_max_ = take(2 * rule_lanes);
-    terms_ = from.template take<term_rows<Real>>(static_cast<std::size_t>(run_.rule.dense_stages));
-    packed_terms_ = take(run_.rule.dense_stages * run_.block_keys * call_.seq_len_q);
+    rules_.carve(from);
     sums_ = take(4 * verb_.lanes * verb_.lanes);
     line_ = take(greater(run_.block_keys, greater(query_columns_, out_columns_)));
     state_ = take(static_cast<index_t>(state_size()));
@@ -240,6 +204,7 @@ class few_rows {
                       seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
                       seq_.offset};
     if (set.rows_per_head == 0 || whole.key_begin >= whole.key_end) return {0, 0};
+    if (call_.scores.show_hidden()) return {whole.key_begin, whole.key_end};
     return run_.rule.visible_keys(whole);
   }
 
@@ -247,6 +212,7 @@ class few_rows {
   /// pass does with them. Blocks that it hides from all are never read. A score's place in its vector counts from
   /// the block's first key: no row's bits depend on what other rows see.
   void walk(row_set<Real> const& set, key_range within, row_state<Real> const& state, row_pass pass) {
+    const bool shows_hidden = pass == row_pass::attend && call_.scores.show_hidden();
     key_range range[rows_together];
     key_range all{within.end, within.begin};
     for (index_t h = 0; h < set.heads; ++h) {
@@ -267,12 +233,13 @@ class few_rows {
                    lesser(begin + run_.block_keys, range[h].end),
                    seq_.offset};
         seen[h] = area[h].key_begin < area[h].key_end ? run_.rule.covers(area[h]) : cover::none;
-        if (seen[h] == cover::none) continue;
+        if (seen[h] == cover::none && !shows_hidden) continue;
         read = {lesser(read.begin, area[h].key_begin), greater(read.end, area[h].key_end)};
       }
       if (read.begin >= read.end) continue;
       keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, read);
       values_ = loaded(run_.verb, value_, call_.value, packed_value_, batch_, kv_head_, read);
+      if (shows_hidden) show_before_rule(set, {0, set.rows(), read.begin, read.end, begin});
       for (index_t h = 0; h < set.heads;) {
         if (seen[h] == cover::none) {
           ++h;
@@ -290,13 +257,34 @@ class few_rows {
           const index_t row = head * set.rows_per_head;
           hide(set, row, begin, run.key_begin, area[head].key_begin);
           hide(set, row, begin, area[head].key_end, run.key_end);
-          if (seen[head] == cover::partial || run_.rule.adjusts || run_.caps()) {
-            apply_rule(set, row, begin, area[head], seen[head]);
+          if (rules_.changes(seen[head])) {
+            rules_.apply(set.scores + row * score_stride_ + area[head].key_begin - begin, score_stride_, area[head],
+                         seen[head]);
           }
+          if (pass == row_pass::attend) show_after_rule(set, row, begin, area[head]);
         }
         visit(set, run, state, pass);
       }
     }
+  }
+
+  /// Scores of all rows before the rule, as the caller wants to see them: also those of heads that see nothing here.
+  void show_before_rule(row_set<Real> const& set, row_run const& run) const {
+    score(set, run);
+    shown_.write(set, run, score_stage::raw);
+    Real* const corner = set.scores + run.key_begin - run.block_begin;
+    for (index_t h = 0; h < set.heads; ++h) {
+      const block area{batch_,        set.head + h, set.row_begin, set.row_begin + set.rows_per_head,
+                       run.key_begin, run.key_end,  seq_.offset};
+      rules_.cap(corner + h * set.rows_per_head * score_stride_, score_stride_, area);
+    }
+    shown_.write(set, run, score_stage::capped);
+  }
+  /// Those of one head as they are softmaxed, also where they wait to become weights.
+  void show_after_rule(row_set<Real> const& set, index_t row, index_t block_begin, block const& area) const {
+    const row_run run{row, set.rows_per_head, area.key_begin, area.key_end, block_begin};
+    shown_.write(set, run, score_stage::biased);
+    if (weights_hold_scores<Real>(call_)) shown_.write(set, run, call_.weights);
   }
 
   void visit(row_set<Real> const& set, row_run const& run, row_state<Real> const& state, row_pass pass) {
@@ -353,30 +341,6 @@ class few_rows {
       for (index_t key = begin; key < end; ++key) {
         set.scores[r * score_stride_ + key - block_begin] = -infinity<Real>;
       }
-    }
-  }
-
-  /// The soft cap and the rule look at queries side by side: the rows of one head go there and back.
-  void apply_rule(row_set<Real> const& set, index_t row, index_t block_begin, block const& area, cover seen) const {
-    const int vectors = static_cast<int>(ceil_div(set.rows_per_head, run_.verb.lanes));
-    const index_t lanes = vectors * run_.verb.lanes;
-    const index_t keys = area.key_end - area.key_begin;
-    Real* const scores = set.scores + row * score_stride_ + area.key_begin - block_begin;
-    for (index_t i = 0; i < keys * lanes; ++i) rule_scores_[i] = Real(0);
-    for (index_t lane = 0; lane < lanes; ++lane) rule_max_[lane] = -infinity<Real>;
-    for (index_t r = 0; r < set.rows_per_head; ++r) {
-      for (index_t key = 0; key < keys; ++key) rule_scores_[key * lanes + r] = scores[r * score_stride_ + key];
-    }
-    Real* const ignored = rule_max_ + lanes;
-    if (run_.caps()) {
-      run_.verb.cap_scores(rule_scores_, keys, lanes, vectors, run_.rule_unit, run_.cap, rule_max_, ignored);
-    }
-    if (seen == cover::partial || run_.rule.adjusts) {
-      load_terms(run_, area, 0, call_.seq_len_q, packed_terms_, run_.block_keys * call_.seq_len_q, terms_, ahead_);
-      run_.apply_rule(run_.rule.rule, rule_scores_, lanes, vectors, area, seen, {terms_, 0, 0}, rule_max_, ignored);
-    }
-    for (index_t r = 0; r < set.rows_per_head; ++r) {
-      for (index_t key = 0; key < keys; ++key) scores[r * score_stride_ + key] = rule_scores_[key * lanes + r];
     }
   }
 
@@ -455,38 +419,31 @@ class few_rows {
     }
   }
 
-  void write_weights(row_state<Real> const& state) {
+  void write_weights(row_state<Real> const& state, key_range seen) {
     const row_state<Real> again = state_at(next_state_);
     clear(again, padded_rows());
+    const bool hold_scores = weights_hold_scores<Real>(call_);
     for (index_t row = 0; row < all_.rows(); ++row) {
       again.row_max[row] = state.row_max[row];
       factor_[row] = state.row_sum[row] == Real(0) ? Real(0) : Real(1) / state.row_sum[row];
-      written_[row] = 0;
+      const index_t head = all_.head + row / all_.rows_per_head, query = row % all_.rows_per_head;
+      fill_row(call_.weights, batch_, head, query, 0, hold_scores ? seen.begin : call_.seq_len_kv, 0.0f);
+      if (!hold_scores) continue;
+      run_.verb.weigh_rows(static_cast<Real*>(call_.weights.row(batch_, head, query)) + seen.begin, 0, 1,
+                           seen.end - seen.begin, run_.to_exponent, state.row_max + row, factor_ + row);
+      fill_row(call_.weights, batch_, head, query, seen.end, call_.seq_len_kv, 0.0f);
     }
-    walk(all_, visible(), again, row_pass::weigh);
-    for (index_t row = 0; row < all_.rows(); ++row) write_zero_weights(row, call_.seq_len_kv);
-  }
-
-  void write_zero_weights(index_t row, index_t end) const noexcept {
-    write_zeros(call_.weights, batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head, written_[row],
-                end);
+    if (!hold_scores) walk(all_, seen, again, row_pass::weigh);
   }
 
   void write_weights(row_run const& run) noexcept {
-    operand const& weights = call_.weights;
     const index_t count = run.key_end - run.key_begin;
     for (index_t row = run.row; row < run.row + run.rows; ++row) {
       for (index_t i = 0; i < count; ++i) {
         const index_t place = row * score_stride_ + run.key_begin - run.block_begin + i;
         line_[i] = copy_[place] == -infinity<Real> ? Real(0) : scores_[place] * factor_[row];
       }
-      write_zero_weights(row, run.key_begin);
-      run_.verb.unpack_rows(
-          line_, 1, count,
-          static_cast<char*>(weights.row(batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head)) +
-              run.key_begin * weights.strides[3] * element_size(weights.kind),
-          weights.kind, 0, weights.strides[3]);
-      written_[row] = run.key_end;
+      shown_.write_keys(all_, row, line_, call_.weights, run.key_begin, run.key_end);
     }
   }
 
@@ -498,16 +455,14 @@ class few_rows {
   row_source key_, value_;        // where they lie, or will be packed
   row_source keys_{}, values_{};  // of the block at hand
   index_t query_columns_, out_columns_, score_stride_;
+  row_rules<Real> rules_;
+  shown_rows<Real> shown_;
   row_set<Real> all_{};
-  int rule_vectors_ = 1;
-  Real half_factor_ = 0;              // of the row that is averaged
-  Real factor_[rows_together];        // 1 / row_sum
-  index_t written_[rows_together];    // keys whose weights are written
-  mutable read_ahead ahead_{&run_};   // asked for, but not by these verbs
-  term_rows<Real>* terms_ = nullptr;  // of the dense stages, for the block at hand
-  Real *query_ = nullptr, *scores_ = nullptr, *copy_ = nullptr, *single_scores_ = nullptr, *rule_scores_ = nullptr,
-       *rule_max_ = nullptr, *packed_terms_ = nullptr, *sums_ = nullptr, *line_ = nullptr, *state_ = nullptr,
-       *next_state_ = nullptr, *single_state_ = nullptr, *packed_key_ = nullptr, *packed_value_ = nullptr;
+  Real half_factor_ = 0;        // of the row that is averaged
+  Real factor_[rows_together];  // 1 / row_sum
+  Real *query_ = nullptr, *scores_ = nullptr, *copy_ = nullptr, *single_scores_ = nullptr, *sums_ = nullptr,
+       *line_ = nullptr, *state_ = nullptr, *next_state_ = nullptr, *single_state_ = nullptr, *packed_key_ = nullptr,
+       *packed_value_ = nullptr;
 };
 
 }  // namespace HEED_ABI

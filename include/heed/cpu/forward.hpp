@@ -36,9 +36,10 @@ template <class Real>
                   verb.keys_per_line())};
 }
 
-/// The keys that any row of the query heads of one kv head may see. A rule may treat each of them its own way.
+/// The keys that any row of the query heads of one kv head may see, or show. A rule may treat each of them its own way.
 [[nodiscard]] inline key_range keys_seen(problem const& call, rule_view const& rule, sequence const& seq, index_t batch,
                                          index_t kv_head) {
+  if (call.scores.show_hidden()) return {seq.key_begin, seq.key_end};
   key_range seen{seq.key_end, seq.key_begin};
   for (index_t head = kv_head * call.group_size; head < (kv_head + 1) * call.group_size; ++head) {
     const key_range one = rule.visible_keys({batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset});

@@ -27,8 +27,7 @@ struct packed_blocks {
     return bits.covers(area);
   }
   [[nodiscard]] HEED_FN index_t next_border(block const& area) const noexcept {
-    return bits.same_rows ? area.query_end
-                          : lesser((area.query_begin / block_rows + 1) * block_rows, area.query_end);
+    return bits.same_rows ? area.query_end : lesser((area.query_begin / block_rows + 1) * block_rows, area.query_end);
   }
 };
 

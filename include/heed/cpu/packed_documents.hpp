@@ -17,9 +17,9 @@ struct packed_documents {
   std::uint32_t const* halves;  // [batch, low and high, margin + places + margin], of the ids that rows have
   index_t half_step;            // from low to high ones
   index_t batch_step;
-  index_t places;               // keys, or rows where they have ids of their own
+  index_t places;  // keys, or rows where they have ids of their own
   bool rows_have_ids;
-  char const* ranges;           // id_range [batch, keys / keys_per_range]
+  char const* ranges;  // id_range [batch, keys / keys_per_range]
   index_t range_step;
 
   struct lanes {
@@ -105,14 +105,10 @@ struct document_words {
     const index_t bounds[2] = {range.least, range.most};
     __builtin_memcpy(ranges + item * static_cast<index_t>(sizeof bounds), bounds, sizeof bounds);
   }
-  return {plain,
-          to,
-          size.per_half(),
-          size.batches == 1 ? 0 : 2 * size.per_half(),
-          size.places,
-          rows_have_ids,
-          ranges,
-          size.range_batches == 1 ? 0 : size.ranges * static_cast<index_t>(2 * sizeof(index_t))};
+  return {plain,           to,
+          size.per_half(), size.batches == 1 ? 0 : 2 * size.per_half(),
+          size.places,     rows_have_ids,
+          ranges,          size.range_batches == 1 ? 0 : size.ranges * static_cast<index_t>(2 * sizeof(index_t))};
 }
 
 }  // namespace HEED_ABI

@@ -67,6 +67,13 @@ template <class Real>
   return odd % 2 == 0 && reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
 }
 
+/// Whether the rows of weights can hold scores until the maximum of each row is known: then they are finished where
+/// they lie. Otherwise the scores are computed again.
+template <class Real>
+[[nodiscard]] bool weights_hold_scores(problem const& call) noexcept {
+  return call.weights.given() && has_plain_rows<Real>(call.weights);
+}
+
 /// Words that one kv head takes where K, or V, or both are packed once.
 template <class Real>
 [[nodiscard]] index_t packed_words(kernel<Real> const& run, placement key, placement value) noexcept {

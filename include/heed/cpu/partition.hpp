@@ -87,7 +87,13 @@ template <class Real>
   }
   const index_t full_tile = 3 * run.verb.lanes;
   const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(Real));
-  const index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
+  index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
+  if (call.weights.given()) {
+    // Rows that are gone over once more while they are near, if one tile's are.
+    const index_t near_tiles =
+        near_weights_bytes / (full_tile * greater(1, call.seq_len_kv) * static_cast<index_t>(sizeof(Real)));
+    if (near_tiles > 0) tiles = lesser(tiles, near_tiles);
+  }
   cut.heads_per_item = lesser(call.group_size, tiles);
   cut.rows_per_item = lesser(ceil_div(call.seq_len_q, full_tile), greater(1, tiles / cut.heads_per_item)) * full_tile;
   const auto count_chunks = [&] {

@@ -3,8 +3,7 @@
 
 #include "heed/base/scratch.hpp"
 #include "heed/cpu/partition.hpp"
-#include "heed/cpu/row_outputs.hpp"
-#include "heed/cpu/tile.hpp"
+#include "heed/cpu/tile_weights.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -42,8 +41,9 @@ class piece {
     tiles_ = from.template take<query_tile<Real>>(static_cast<std::size_t>(most_tiles(run_, cut_)));
     const index_t rows_there = lesser(part_.row_end, seq_.query_len);
     for (index_t head = part_.head_begin; head < part_.head_end; ++head) {
-      const block rows{part_.batch, head, part_.row_begin, rows_there, seq_.key_begin,
-                       greater(seq_.key_begin, seq_.key_end), seq_.offset};
+      const block rows{part_.batch, head,           part_.row_begin,
+                       rows_there,  seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
+                       seq_.offset};
       cut_tiles(run_.rule, rows, run_.verb.lanes,
                 [&](block const& area, int vectors) { open_tile(from, area, vectors); });
       // Rows of the item that lie past the sequence's query length.
@@ -54,7 +54,8 @@ class piece {
     attend_tiles(run_, work_, seq_, part_.batch, part_.kv_head, tiles_, tile_count_);
     for (int tile = 0; tile < tile_count_; ++tile) {
       write_out(tiles_[tile]);
-      if (run_.call.weights.given()) write_weights(tiles_[tile]);
+      if (run_.call.weights.given()) write_weights(run_, work_, seq_, part_.batch, part_.kv_head, tiles_[tile]);
+      if (run_.call.scores.given()) write_unseen_scores(run_, seq_, part_.batch, tiles_[tile]);
     }
   }
 
@@ -118,7 +119,9 @@ class piece {
     tile.query_begin = area.query_begin;
     tile.vectors = vectors;
     tile.rows = area.query_end - area.query_begin;
-    tile.keys = area.key_begin < area.key_end ? run_.rule.visible_keys(area) : key_range{0, 0};
+    tile.keys = area.key_begin >= area.key_end   ? key_range{0, 0}
+                : run_.call.scores.show_hidden() ? key_range{area.key_begin, area.key_end}
+                                                 : run_.rule.visible_keys(area);
     carve(run_, from, vectors * run_.verb.lanes, tile);
     pack(run_.call.query, tile);
     clear(tile);
@@ -136,20 +139,6 @@ class piece {
       row_stride = run_.query_words();
     }
     run_.verb.pack_query(rows, row_stride, tile.rows, run_.query_words(), run_.scale, tile.vectors, tile.query);
-  }
-
-  /// Columns [column, column + columns) of the rows of `to`, out of a tile [columns, lanes].
-  void unpack(query_tile<Real> const& tile, Real const* from, Real const* factor, operand const& to, index_t column,
-              index_t columns) const noexcept {
-    char* const corner = static_cast<char*>(to.row(part_.batch, tile.head, tile.query_begin)) +
-                         column * to.strides[3] * element_size(to.kind);
-    if (has_plain_rows<Real>(to)) {
-      run_.verb.unpack_tile(from, factor, tile.vectors, tile.rows, columns, reinterpret_cast<Real*>(corner),
-                            to.strides[2]);
-      return;
-    }
-    run_.verb.unpack_tile(from, factor, tile.vectors, tile.rows, columns, work_.spare, columns);
-    run_.verb.unpack_rows(work_.spare, tile.rows, columns, corner, to.kind, to.strides[2], to.strides[3]);
   }
 
   /// The state of a tile that has seen no key.
@@ -172,7 +161,8 @@ class piece {
     problem const& call = run_.call;
     if (tile.is_fresh) clear_out(tile);
     const bool divided = !finish(tile) && recover(tile);
-    unpack(tile, tile.out, divided ? ones<Real>.lanes : tile.factor, call.out, 0, call.head_dim_v);
+    unpack(run_, work_, part_.batch, tile, tile.out, divided ? ones<Real>.lanes : tile.factor, call.out, 0,
+           call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.row_sum[row]);
@@ -222,29 +212,6 @@ class piece {
       tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : mean_of(tile.out[i], times);
     }
     return true;
-  }
-
-  void write_weights(query_tile<Real>& tile) {
-    operand const& weights = run_.call.weights;
-    index_t written = 0;  // keys
-    for (index_t lane = 0; lane < tile.vectors * run_.verb.lanes; ++lane) {
-      tile.factor[lane] = tile.row_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.row_sum[lane];
-    }
-    revisit_probabilities(run_, work_, seq_, part_.batch, part_.kv_head, tile,
-                          [&](block const& area, index_t, key_rows<Real>) {
-                            write_zero_weights(tile, written, area.key_begin);
-                            const index_t lead = area.key_begin % run_.verb.keys_per_line();
-                            unpack(tile, work_.scores + lead * tile.vectors * run_.verb.lanes, ones<Real>.lanes,
-                                   weights, area.key_begin, area.key_end - area.key_begin);
-                            written = area.key_end;
-                          });
-    write_zero_weights(tile, written, run_.call.seq_len_kv);
-  }
-
-  void write_zero_weights(query_tile<Real> const& tile, index_t key_begin, index_t key_end) const {
-    for (index_t row = tile.query_begin; row < tile.query_begin + tile.rows; ++row) {
-      write_zeros(run_.call.weights, part_.batch, tile.head, row, key_begin, key_end);
-    }
   }
 
   kernel<Real> const& run_;

@@ -1,115 +1,19 @@
-// Query tiles and their walk over the blocks of keys: what is skipped, what is packed, what a verb is given.
+// The walk of query tiles over the blocks of keys: what is skipped, what is packed, what a verb is given.
 #pragma once
 
-#include "heed/cpu/packing.hpp"
 #include "heed/cpu/stretches.hpp"
 #include "heed/cpu/terms.hpp"
+#include "heed/cpu/tile_rows.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// As many lanes as a tile may have, each 1.
-template <class Real>
-struct lanes_of_one {
-  alignas(64) Real lanes[3 * 64 / sizeof(Real)] = {};
-  constexpr lanes_of_one() noexcept {
-    for (Real& lane : lanes) lane = Real(1);
-  }
-};
-template <class Real>
-inline constexpr lanes_of_one<Real> ones{};
-
-/// Up to three vectors of query rows of one head, and what is known of them after the keys seen so far.
-template <class Real>
-struct query_tile {
-  index_t head;
-  index_t query_begin;
-  index_t rows;
-  int vectors;
-  bool is_fresh;   // no key has been seen, and `out` holds nothing yet
-  key_range keys;  // outside of these nothing is visible
-  Real* query;     // [words of head_dim_qk, lanes], scaled unless they are pairs
-  Real* out;       // [head_dim_v, lanes], not yet divided by row_sum
-  Real* row_max;   // [lanes]
-  Real* row_sum;   // [elements_per_word, lanes], see the verb softmax
-  Real* factor;    // [lanes], what makes `out` a mean once all keys are seen
-};
-
-/// What the tiles of one piece of work share.
-template <class Real>
-struct workspace {
-  Real* scores;            // [block_keys, lanes]
-  Real* spare;             // as large as the largest tile: rows on their way in or out, scores before softmax
-  Real* block_max;         // [lanes]
-  Real* hidden_max;        // [lanes], of scores that a rule has yet to look at: not used
-  Real* rescale;           // [lanes]
-  term_rows<Real>* terms;  // [dense stages], of the block at hand
-  Real* packed_terms;      // [dense stages, term_step]
-  index_t term_step;
-  index_t row_begin, row_end;  // of the piece of work
-  Real* key;                   // [block_keys, words of head_dim_qk], if the piece packs K
-  Real* value;                 // [lines of block_keys, head_dim_v, words_per_line], if packed by the piece
-  read_ahead* ahead;
-};
-
-/// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
-/// idle.
-[[nodiscard]] constexpr int vectors_for(index_t rows, int lanes) noexcept {
-  const index_t needed = ceil_div(rows, lanes);
-  return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
-}
-
-/// Where a run of rows that tiles do not cross ends: at a border of the rule behind rows enough, so that little is lost
-/// by a tile that is not full.
-[[nodiscard]] inline index_t segment_end(rule_view const& rule, block area, int lanes) {
-  while (rule.has_borders && area.query_begin < area.query_end) {
-    const index_t border = rule.next_border(area);
-    if (border - area.query_begin >= vectors_per_segment * lanes) return border;
-    area.query_begin = border;
-  }
-  return area.query_end;
-}
-
-/// Calls `visit(area, vectors)` with the tiles of the rows of a block, in their order.
-template <class Visit>
-void cut_tiles(rule_view const& rule, block const& rows, int lanes, Visit const& visit) {
-  block tile = rows;
-  while (tile.query_begin < rows.query_end) {
-    tile.query_end = rows.query_end;
-    const index_t end = segment_end(rule, tile, lanes);
-    while (tile.query_begin < end) {
-      const int vectors = vectors_for(end - tile.query_begin, lanes);
-      tile.query_end = lesser(end, tile.query_begin + vectors * lanes);
-      visit(tile, vectors);
-      tile.query_begin = tile.query_end;
-    }
-  }
-}
-
-/// Vectors of the tiles of so many rows, at most: a segment loses less than one to lanes that are idle.
-[[nodiscard]] constexpr index_t most_vectors(index_t rows, int lanes) noexcept {
-  const index_t full = ceil_div(rows, lanes);
-  return full + ceil_div(full, vectors_per_segment);
-}
-
-/// The part of a tile's block of scores in keys [begin, end) that may be visible.
-template <class Real>
-[[nodiscard]] block visible_block(query_tile<Real> const& tile, sequence const& seq, index_t batch, index_t begin,
-                                  index_t end) noexcept {
-  return {batch,
-          tile.head,
-          tile.query_begin,
-          tile.query_begin + tile.rows,
-          greater(begin, tile.keys.begin),
-          lesser(end, tile.keys.end),
-          seq.offset};
-}
-
 /// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
-/// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read.
+/// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read, but where
+/// `hidden_too`.
 template <class Real, class Visit>
 void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-               index_t kv_head, query_tile<Real>* tiles, int tile_count, Visit const& visit) {
+               index_t kv_head, query_tile<Real>* tiles, int tile_count, bool hidden_too, Visit const& visit) {
   key_range all{seq.key_end, seq.key_begin};
   for (int t = 0; t < tile_count; ++t) {
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
@@ -125,7 +29,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
       const block area = visible_block(tiles[t], seq, batch, first, end);
       if (area.key_begin >= area.key_end) continue;
       const cover seen = run.rule.covers(area);
-      if (seen == cover::none) continue;
+      if (seen == cover::none && !hidden_too) continue;
       if (!loaded) {
         key = rows_of_key(run, work.key, batch, kv_head, first, end);
         value = rows_of_value(run, work.value, batch, kv_head, first, end);
@@ -137,13 +41,30 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
   }
 }
 
+/// Scores of the keys and vectors of one stretch, from `scores` on. block_max = max(row_max, them).
+template <class Real>
+void compute_scores(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                    stretch const& part, key_rows<Real> key, Real* scores, Real const* row_max, Real* block_max) {
+  const index_t keys = part.key_end - part.key_begin;
+  run.verb.scores[part.end_vector - part.first_vector - 1](
+      tile.query + part.first_vector * run.verb.lanes, key.first, key.stride, keys, run.query_words(),
+      tile.vectors * run.verb.lanes, scores, row_max, block_max, work.ahead->take(keys / 8 * run.query_words()));
+}
+
 /// Scores of the keys of one stretch, from `scores` on, through the soft cap and the rule, and block_max =
-/// max(block_max, those that are visible).
+/// max(block_max, those that are visible). `is_capped`: they are there already, of all vectors, before the rule.
 template <class Real>
 void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                   block const& area, stretch const& part, key_rows<Real> key, Real const* row_max, Real* scores) {
+                   block const& area, stretch part, key_rows<Real> key, bool is_capped, Real const* row_max,
+                   Real* scores) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t keys = part.key_end - part.key_begin;
+  if (is_capped && part.seen != cover::none) {
+    // The rule hides what a narrower stretch would leave out, and knows what counts for the maximum.
+    if (!run.rule.adjusts) part.seen = cover::partial;
+    part.first_vector = 0;
+    part.end_vector = tile.vectors;
+  }
   if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) {
     for (index_t i = 0; i < keys * lanes; ++i) scores[i] = -infinity<Real>;
   }
@@ -155,12 +76,11 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   Real* const highest = work.block_max + skipped;
   Real* const not_yet = work.hidden_max + skipped;
   scores += skipped;
-  row_max += skipped;
-  run.verb.scores[vectors - 1](tile.query + skipped, key.first, key.stride, keys, run.query_words(), lanes, scores,
-                               row_max, is_ruled || run.caps() ? not_yet : highest,
-                               work.ahead->take(keys / 8 * run.query_words()));
-  if (run.caps()) {
-    run.verb.cap_scores(scores, keys, lanes, vectors, run.rule_unit, run.cap, highest, is_ruled ? not_yet : highest);
+  if (!is_capped) {
+    compute_scores(run, work, tile, part, key, scores, row_max + skipped, is_ruled || run.caps() ? not_yet : highest);
+    if (run.caps()) {
+      run.verb.cap_scores(scores, keys, lanes, vectors, run.rule_unit, run.cap, highest, is_ruled ? not_yet : highest);
+    }
   }
   if (!is_ruled) return;
   block rows = area;
@@ -172,11 +92,27 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   run.apply_rule(run.rule.rule, scores, lanes, vectors, rows, part.seen, terms, highest, highest);
 }
 
+/// Scores of a whole block before the rule, written for the caller as they come.
+template <class Real>
+void show_before_rule(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
+                      block const& area, key_rows<Real> key, Real* scores) {
+  const stretch whole{area.key_begin, area.key_end, cover::full, 0, tile.vectors};
+  compute_scores(run, work, tile, whole, key, scores, work.block_max, work.hidden_max);
+  show_scores(run, work, tile, area, scores, score_stage::raw, run.rule_unit * run.score_unit);
+  if (run.caps()) {
+    run.verb.cap_scores(scores, area.key_end - area.key_begin, tile.vectors * run.verb.lanes, tile.vectors,
+                        run.rule_unit, run.cap, work.block_max, work.hidden_max);
+  }
+  show_scores(run, work, tile, area, scores, score_stage::capped, run.score_unit);
+}
+
 /// Scores of one block, in work.scores, stretch by stretch: from the beginning of a line to the end of a word, and keys
-/// outside of the area are -inf. Returns how many keys there are.
+/// outside of the area are -inf. Returns how many keys there are. `shows_hidden`: writes what the caller wants to see
+/// before the rule.
 template <class Real>
 [[nodiscard]] index_t score_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
-                                  block const& area, stretches const& parts, key_rows<Real> key) {
+                                  block const& area, stretches const& parts, key_rows<Real> key,
+                                  bool shows_hidden = false) {
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t lead = area.key_begin % run.verb.keys_per_line();
   const index_t end = lead + area.key_end - area.key_begin;
@@ -184,15 +120,17 @@ template <class Real>
   for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   for (index_t lane = end * lanes; lane < keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
   // Several stretches, of which some may leave out vectors, each go on from the maxima of those before.
-  const bool is_whole = parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts && !run.caps();
+  const bool is_whole =
+      parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts && !run.caps() && !shows_hidden;
   Real* const row_max = is_whole ? tile.row_max : work.block_max;
   for (index_t lane = 0; !is_whole && lane < lanes; ++lane) row_max[lane] = tile.row_max[lane];
   if (run.rule.dense_stages > 0) {
     load_terms(run, area, work.row_begin, work.row_end, work.packed_terms, work.term_step, work.terms, *work.ahead);
   }
+  if (shows_hidden) show_before_rule(run, work, tile, area, key, work.scores + lead * lanes);
   for (int i = 0; i < parts.count; ++i) {
     const index_t first = parts.items[i].key_begin - area.key_begin;
-    score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride}, row_max,
+    score_stretch(run, work, tile, area, parts.items[i], {key.at(first), key.stride}, shows_hidden, row_max,
                   work.scores + (lead + first) * lanes);
   }
   return keys;
@@ -249,14 +187,19 @@ void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block
   visit(stretches{&whole, 1});
 }
 
-/// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work.
+/// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work, which
+/// also writes the scores that the caller wants to see, and those that will become weights.
 template <class Real>
 void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real>* tiles, int tile_count) {
-  walk_keys(run, work, seq, batch, kv_head, tiles, tile_count,
+  const bool shows_hidden = run.call.scores.show_hidden();
+  walk_keys(run, work, seq, batch, kv_head, tiles, tile_count, shows_hidden,
             [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               with_stretches(run, tile, area, seen, [&](stretches const& parts) {
-                const index_t keys = score_block(run, work, tile, area, parts, key);
+                want_shown(run, work, tile, area);
+                const index_t keys = score_block(run, work, tile, area, parts, key, shows_hidden);
+                show_after_rule(run, work, tile, area, seen);
+                if (seen == cover::none) return;
                 run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                    tile.row_sum, work.rescale);
                 accumulate_block(run, work, tile, area, parts, keys, value);
@@ -275,7 +218,7 @@ void keep_scores(kernel<Real> const& run, workspace<Real> const& work, query_til
 template <class Real>
 void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                     index_t kv_head, query_tile<Real>& only) {
-  walk_keys(run, work, seq, batch, kv_head, &only, 1,
+  walk_keys(run, work, seq, batch, kv_head, &only, 1, false,
             [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               index_t keys = 0;
               with_stretches(run, tile, area, seen,
@@ -294,7 +237,7 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
 template <class Real, class Visit>
 void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                            index_t kv_head, query_tile<Real>& only, Visit const& visit) {
-  walk_keys(run, work, seq, batch, kv_head, &only, 1,
+  walk_keys(run, work, seq, batch, kv_head, &only, 1, false,
             [&](query_tile<Real>& tile, block const& area, cover seen, key_rows<Real> key, key_rows<Real> value) {
               index_t keys = 0;
               with_stretches(run, tile, area, seen,

@@ -28,6 +28,9 @@ inline constexpr index_t rows_per_item = 384;
 /// Scratch of one thread for the query tiles of a piece of work.
 inline constexpr index_t tile_scratch_bytes = 640 * 1024;
 
+/// Rows of weights of one piece of work: they are finished while they are in the second-level cache.
+inline constexpr index_t near_weights_bytes = 1024 * 1024;
+
 /// Strided K and V are copied to contiguous rows once a block serves this many query rows.
 inline constexpr index_t rows_that_repay_packing = 96;
 

@@ -45,6 +45,8 @@ struct verbs {
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
                         Real const* factor);
+  void (*weigh_rows)(Real* scores, index_t row_stride, index_t rows, index_t keys, Real to_exponent,
+                     Real const* row_max, Real const* factor);
   void (*cap_scores)(Real* scores, index_t keys, index_t lanes, int vectors, Real unit, Real cap, Real const* row_max,
                      Real* block_max);
   void (*round_pairs)(Real* probabilities, index_t keys, int vectors);  ///< null where words are Real

@@ -1,9 +1,9 @@
-// into(out).lse(l).weights(w): what a call writes, and where.
+// into(out).lse(l).weights(w).scores(s, stage): what a call writes, and where.
 #pragma once
 
 #include <type_traits>
 
-#include "heed/view/operand.hpp"
+#include "heed/view/score_outputs.hpp"
 
 namespace heed {
 
@@ -19,23 +19,41 @@ class outputs {
     static_assert(floating_element<Element>, "heed::into: out must hold half, bfloat16, float or double");
   }
 
+  HEED_INLINE outputs(outputs const&) = default;
+  HEED_INLINE outputs& operator=(outputs const&) = default;
+  HEED_INLINE ~outputs() = default;
+
   /// lse: [B, H, S], [B, S] or [S], one axis less than out; natural logarithm of the sum of exp of the final logits;
   /// -inf for an empty row. float, or double where query is double.
   template <class Lse>
-  [[nodiscard]] HEED_INLINE outputs lse(Lse&& view) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs lse(Lse&& view) const {
     return with(&outputs::lse_, detail::operand_of(writable(view), false));
   }
 
   /// weights: [B, H, Sq, Skv], the probabilities, any float type, rounded once; 0 for what is hidden and in empty rows.
-  /// Written tile by tile; costs one more pass over the scores.
+  /// Written tile by tile. Rows of the type that sums are kept in, their keys side by side, cost little more than the
+  /// writing; others one more pass over the scores.
   template <class Weights>
-  [[nodiscard]] HEED_INLINE outputs weights(Weights&& view) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs weights(Weights&& view) const {
     return with(&outputs::weights_, detail::operand_of(writable(view)));
+  }
+
+  /// scores: [B, H, Sq, Skv], at one stage, any float type, rounded once; any number of times. -inf for keys outside
+  /// the lengths, which are never read, and rows past them. raw and capped show what masks hide, too: with one of them
+  /// asked for, nothing else is skipped; biased has -inf there.
+  template <class Scores>
+  [[nodiscard]] HEED_INLINE outputs scores(Scores&& view, score_stage stage) const {
+    outputs result = *this;
+    result.scores_.add({detail::operand_of(writable(view)), stage});
+    return result;
   }
 
   [[nodiscard]] HEED_INLINE detail::operand const& out_operand() const noexcept { return out_; }
   [[nodiscard]] HEED_INLINE detail::operand const& lse_operand() const noexcept { return lse_; }
   [[nodiscard]] HEED_INLINE detail::operand const& weights_operand() const noexcept { return weights_; }
+  [[nodiscard]] HEED_INLINE detail::score_list score_operands() const noexcept {
+    return {scores_.begin(), scores_.end()};
+  }
 
   /// A view of a tensor or view that may be written; misuse stops here with its reason.
   template <class View>
@@ -59,8 +77,7 @@ class outputs {
   }
 
  private:
-  [[nodiscard]] HEED_INLINE outputs with(detail::operand outputs::*member,
-                                         detail::operand const& value) const noexcept {
+  [[nodiscard]] HEED_INLINE outputs with(detail::operand outputs::*member, detail::operand const& value) const {
     outputs result = *this;
     result.*member = value;
     return result;
@@ -69,9 +86,11 @@ class outputs {
   detail::operand out_;
   detail::operand lse_;
   detail::operand weights_;
+  detail::score_outputs scores_;
 };
 
-/// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`.
+/// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`,
+/// `into(out).scores(s, score_stage::raw)`.
 template <class Out>
 [[nodiscard]] HEED_INLINE outputs into(Out&& out) noexcept {
   static_assert(std::is_lvalue_reference_v<Out> || !detail::is_tensor<std::remove_cvref_t<Out>>,

@@ -13,6 +13,7 @@ inline namespace HEED_ABI {
 struct problem {
   operand query, key, value;  // [B, Hq, Sq, D], [B, Hkv, Skv, D], [B, Hkv, Skv, Dv]
   operand out, lse, weights;  // [B, Hq, Sq, Dv], [B, Hq, Sq, 1], [B, Hq, Sq, Skv]; the last two may be absent
+  score_list scores;          // [B, Hq, Sq, Skv] each
   attention_options options;
   fp_state environment;  // the caller's, for the code of others that a call runs
   index_t batch_size = 0;
@@ -99,6 +100,13 @@ struct shape_text {
                        "weights has rank %d but must have rank 4 [batch_size, num_heads, seq_len_q, seq_len_kv]",
                        call.weights.rank);
   }
+  for (score_output const& one : call.scores) {
+    if (one.to.rank != 4) {
+      return broken.fail(errc::wrong_rank,
+                         "scores has rank %d but must have rank 4 [batch_size, num_heads, seq_len_q, seq_len_kv]",
+                         one.to.rank);
+    }
+  }
   return true;
 }
 
@@ -157,8 +165,14 @@ struct shape_text {
     return false;
   }
   if (call.lse.given() && !check_shape(call, call.lse, "lse", false, false, 1, "", broken)) return false;
-  return !call.weights.given() ||
-         check_shape(call, call.weights, "weights", true, false, call.seq_len_kv, "seq_len_kv", broken);
+  if (call.weights.given() &&
+      !check_shape(call, call.weights, "weights", true, false, call.seq_len_kv, "seq_len_kv", broken)) {
+    return false;
+  }
+  for (score_output const& one : call.scores) {
+    if (!check_shape(call, one.to, "scores", true, false, call.seq_len_kv, "seq_len_kv", broken)) return false;
+  }
+  return true;
 }
 
 [[nodiscard]] inline bool check_options(problem const& call, report& broken) {
@@ -207,12 +221,20 @@ struct shape_text {
                      output_name);
 }
 
+/// Every index of an output has an element of its own.
+[[nodiscard]] inline bool check_distinct(operand const& output, char const* name, report& broken) {
+  const overlap found = overlaps_itself(output);
+  if (found == overlap::no) return true;
+  return broken.fail(errc::output_overlaps_itself, "%s %s; an output needs one element for each index", name,
+                     found == overlap::yes ? "has strides that give two indices the same element"
+                                           : "has strides too irregular to prove that every index has its own element");
+}
+
 [[nodiscard]] inline bool check_outputs(problem const& call, report& broken) {
   struct named {
     operand const* box;
     char const* name;
   };
-  const named written[] = {{&call.out, "out"}, {&call.lse, "lse"}, {&call.weights, "weights"}};
   operand offsets;
   if (call.options.anchor.kind() == anchor::rule::offsets) {
     const list<index_t> numbers = call.options.anchor.offsets();
@@ -221,27 +243,33 @@ struct shape_text {
   }
   const named read[] = {
       {&call.query, "query"}, {&call.key, "key"}, {&call.value, "value"}, {&offsets, "the offsets of at_offset"}};
-  for (int i = 0; i < 3; ++i) {
-    if (!written[i].box->given()) continue;
-    const overlap found = overlaps_itself(*written[i].box);
-    if (found != overlap::no) {
-      return broken.fail(
-          errc::output_overlaps_itself, "%s %s; an output needs one element for each index", written[i].name,
-          found == overlap::yes ? "has strides that give two indices the same element"
-                                : "has strides too irregular to prove that every index has its own element");
-    }
+  const named written[] = {{&call.out, "out"}, {&call.lse, "lse"}, {&call.weights, "weights"}};
+  // One output, against the inputs and the outputs before it.
+  const auto check = [&](named output, int others, score_output const* scores_end) {
+    if (!check_distinct(*output.box, output.name, broken)) return false;
     for (named input : read) {
-      if (!check_overlap(*written[i].box, written[i].name, *input.box, input.name, errc::output_overlaps_input,
+      if (!check_overlap(*output.box, output.name, *input.box, input.name, errc::output_overlaps_input, broken)) {
+        return false;
+      }
+    }
+    for (int i = 0; i < others; ++i) {
+      if (!check_overlap(*output.box, output.name, *written[i].box, written[i].name, errc::output_overlaps_output,
                          broken)) {
         return false;
       }
     }
-    for (int j = 0; j < i; ++j) {
-      if (!check_overlap(*written[i].box, written[i].name, *written[j].box, written[j].name,
-                         errc::output_overlaps_output, broken)) {
+    for (score_output const* one = call.scores.begin(); one != scores_end; ++one) {
+      if (!check_overlap(*output.box, output.name, one->to, "scores", errc::output_overlaps_output, broken)) {
         return false;
       }
     }
+    return true;
+  };
+  for (int i = 0; i < 3; ++i) {
+    if (written[i].box->given() && !check(written[i], i, call.scores.begin())) return false;
+  }
+  for (score_output const& one : call.scores) {
+    if (!check({&one.to, "scores"}, 3, &one)) return false;
   }
   return true;
 }
@@ -258,6 +286,9 @@ struct shape_text {
        {named{&call.query, "query", true}, named{&call.key, "key", true}, named{&call.value, "value", true},
         named{&call.out, "out", true}, named{&call.lse, "lse", false}, named{&call.weights, "weights", true}}) {
     if (other.box->given() && !check_memory(*other.box, other.name, other.has_columns, broken)) return false;
+  }
+  for (score_output const& one : call.scores) {
+    if (!check_memory(one.to, "scores", true, broken)) return false;
   }
   call.batch_size = call.query.extents[0];
   call.num_heads = call.query.extents[1];

@@ -51,6 +51,11 @@ HEED_DOOR_V3 void probabilities(Real* scores, index_t keys, int vectors, Real to
   detail::probabilities<pack<Real>>(scores, keys, vectors, to_exponent, row_max, factor);
 }
 template <class Real>
+HEED_DOOR_V3 void weigh_rows(Real* scores, index_t row_stride, index_t rows, index_t keys, Real to_exponent,
+                             Real const* row_max, Real const* factor) {
+  detail::weigh_rows<pack<Real>>(scores, row_stride, rows, keys, to_exponent, row_max, factor);
+}
+template <class Real>
 HEED_DOOR_V3 bool finish(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor) {
   return detail::finish<pack<Real>>(out, head_dim, vectors, row_sum, factor);
 }
@@ -100,6 +105,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},
                                    accumulate_visible<Real>,
                                    probabilities<Real>,
+                                   weigh_rows<Real>,
                                    cap_scores<Real>,
                                    nullptr,
                                    finish<Real>,

@@ -105,6 +105,38 @@ HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int ve
   }
 }
 
+/// The same for scores [rows, row_stride], in place, the keys in the lanes and row_max and factor [rows]: the same bits.
+template <class Simd>
+HEED_VERB void weigh_rows(typename Simd::scalar* scores, index_t row_stride, index_t rows, index_t keys,
+                          typename Simd::scalar to_exponent, typename Simd::scalar const* row_max,
+                          typename Simd::scalar const* factor) noexcept {
+  using vector = typename Simd::vector;
+  using Real = typename Simd::scalar;
+  const vector minus_infinity = vector{} - infinity<Real>;
+  for (index_t row = 0; row < rows; ++row) {
+    vector base, times;
+    Simd::splat(base, row_max + row);
+    finite_base<Simd>(base, base);
+    Simd::splat(times, factor + row);
+    Real* const line = scores + row * row_stride;
+    const auto weigh = [&](Real* place) __attribute__((always_inline)) {
+      vector score, probability;
+      Simd::load_unaligned(score, place);
+      vector exponent = (score - base) * to_exponent;
+      exp2<Simd>(probability, exponent);
+      probability = score == minus_infinity ? vector{} : probability * times;
+      Simd::store_unaligned(place, probability);
+    };
+    index_t key = 0;
+    for (; key + Simd::lanes <= keys; key += Simd::lanes) weigh(line + key);
+    if (key == keys) continue;
+    alignas(64) Real rest[std::size_t{Simd::lanes}]{};
+    for (index_t i = 0; key + i < keys; ++i) rest[i] = line[key + i];
+    weigh(rest);
+    for (index_t i = 0; key + i < keys; ++i) line[key + i] = rest[i];
+  }
+}
+
 /// Probabilities [keys, lanes] become words [keys / 2, lanes], in place.
 template <class Simd>
 HEED_VERB void round_pairs(typename Simd::scalar* probabilities, index_t keys, int vectors) noexcept {
