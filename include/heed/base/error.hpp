@@ -44,6 +44,7 @@ enum class errc : int {
   output_overlaps_input,   ///< an output shares an element with an input
   output_overlaps_output,  ///< two outputs share an element
   output_overlaps_itself,  ///< two indices of one output name the same element
+  unused_output,           ///< an output was asked for that the function does not write (merge: weights, scores)
   not_mergeable,           ///< merge_heads: no single stride steps over head and head_dim
   unknown_isa,             ///< HEED_ISA names no level
   unavailable_isa,         ///< HEED_ISA names a level that this processor does not have
