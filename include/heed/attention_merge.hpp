@@ -25,11 +25,10 @@ inline namespace HEED_ABI {
   if (may_be_same && is_same_view(output, input)) return true;
   const overlap found = overlaps(output, input);
   if (found == overlap::no) return true;
-  return broken.fail(
-      errc::output_overlaps_input, "%s and %s %s; give %s memory of its own%s", output_name, input_name,
-      found == overlap::yes ? "share an element"
-                            : "have byte ranges that meet, and strides too irregular to compare exactly",
-      output_name, may_be_same ? ", or exactly the view of that input" : "");
+  return broken.fail(errc::output_overlaps_input, "%s and %s %s; give %s memory of its own%s", output_name, input_name,
+                     found == overlap::yes ? "share an element"
+                                           : "have byte ranges that meet, and strides too irregular to compare exactly",
+                     output_name, may_be_same ? ", or exactly the view of that input" : "");
 }
 
 /// Every rule of a call of merge; the first broken one is reported.
@@ -147,8 +146,8 @@ template <detail::output_argument Out, std::same_as<partial_result>... More>
   partial_result const parts[] = {first, more...};
   outputs const& to = detail::outputs_of(std::forward<Out>(out));
   detail::report quick("heed::validate");
-  (void)detail::check_merge(
-      to, {to.out_operand(), to.lse_operand(), parts, static_cast<index_t>(1 + sizeof...(More))}, quick);
+  (void)detail::check_merge(to, {to.out_operand(), to.lse_operand(), parts, static_cast<index_t>(1 + sizeof...(More))},
+                            quick);
   return quick.code();
 }
 

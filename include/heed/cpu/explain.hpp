@@ -13,7 +13,8 @@ struct block_counts {
   index_t full = 0;
   index_t partial = 0;
   double elements = 0;  // scores that a rule looks at one by one
-  double scores = 0;    // scores computed
+  double scores = 0;    // scores computed, and attended
+  double shown = 0;     // scores computed where they are to be seen before masks hide them
 };
 
 /// Blocks are `block_keys` keys of one tile of query rows; few rows of a head are one tile.
@@ -21,6 +22,7 @@ template <class Real>
 [[nodiscard]] block_counts count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq,
                                         index_t batch, bool few) {
   problem const& call = run.call;
+  const bool shows_hidden = call.scores.show_hidden();
   block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
     const auto count_tile = [&](block const& area, int vectors) {
@@ -29,7 +31,10 @@ template <class Real>
       tile.query_begin = area.query_begin;
       tile.vectors = vectors;
       tile.rows = area.query_end - area.query_begin;
-      if (area.key_begin < area.key_end) tile.keys = run.rule.visible_keys(area);
+      if (area.key_begin < area.key_end) {
+        tile.keys = shows_hidden ? key_range{area.key_begin, area.key_end} : run.rule.visible_keys(area);
+        counts.shown += static_cast<double>(tile.rows) * static_cast<double>(area.key_end - area.key_begin);
+      }
       for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
         const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
         const cover seen = part.key_begin < part.key_end ? run.rule.covers(part) : cover::none;
@@ -39,7 +44,7 @@ template <class Real>
         const double size =
             static_cast<double>(tile.rows) * static_cast<double>(greater(part.key_end - part.key_begin, 0));
         if (seen == cover::full || (few && seen == cover::partial)) counts.scores += size;
-        if (few && seen == cover::partial) counts.elements += size;
+        if (few ? seen == cover::partial : seen == cover::full && shows_hidden) counts.elements += size;
         if (few || seen != cover::partial) continue;
         const stretch_list cut_up =
             stretches_of(run.rule, part, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
@@ -48,8 +53,10 @@ template <class Real>
           if (some.seen == cover::none) continue;
           const index_t first = some.first_vector * run.verb.lanes;
           const index_t rows = lesser(tile.rows, some.end_vector * run.verb.lanes) - first;
-          const double scores = static_cast<double>(rows) * static_cast<double>(some.key_end - some.key_begin);
-          counts.elements += some.seen == cover::partial ? scores : 0;
+          const double keys = static_cast<double>(some.key_end - some.key_begin);
+          const double scores = static_cast<double>(rows) * keys;
+          if (shows_hidden) counts.elements += static_cast<double>(tile.rows) * keys;
+          if (!shows_hidden && some.seen == cover::partial) counts.elements += scores;
           counts.scores += scores;
         }
       }
@@ -77,19 +84,26 @@ template <class Real>
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
     const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch, few != nullptr);
-    all = {all.skipped + one.skipped, all.full + one.full, all.partial + one.partial, all.elements + one.elements,
-           all.scores + one.scores};
+    all = {all.skipped + one.skipped,   all.full + one.full,     all.partial + one.partial,
+           all.elements + one.elements, all.scores + one.scores, all.shown + one.shown};
   }
-  const double passes = call.weights.given() ? 1.0 : 0.0;
-  const double flops = all.scores * 2.0 *
-                       (static_cast<double>(call.head_dim_qk) * (1.0 + passes) + static_cast<double>(call.head_dim_v));
+  const bool shows_hidden = call.scores.show_hidden(), hold_scores = weights_hold_scores<Real>(call);
+  // Tiles are shown the scores that they attend; few rows compute them once more.
+  double scores = shows_hidden ? all.shown + (few != nullptr ? all.scores : 0) : all.scores;
+  if (call.weights.given() && !hold_scores) scores += all.scores;
+  const double flops =
+      2.0 * (scores * static_cast<double>(call.head_dim_qk) + all.scores * static_cast<double>(call.head_dim_v));
   double bytes = 0;
-  for (operand const* box : {&call.query, &call.key, &call.value, &call.out, &call.lse, &call.weights}) {
-    if (!box->given()) continue;
-    double size = static_cast<double>(element_size(box->kind));
-    for (index_t extent : box->extents) size *= static_cast<double>(extent);
+  const auto count_bytes = [&](operand const& box) {
+    if (!box.given()) return;
+    double size = static_cast<double>(element_size(box.kind));
+    for (index_t extent : box.extents) size *= static_cast<double>(extent);
     bytes += size;
+  };
+  for (operand const* box : {&call.query, &call.key, &call.value, &call.out, &call.lse, &call.weights}) {
+    count_bytes(*box);
   }
+  for (score_output const& one : call.scores) count_bytes(one.to);
   const auto how = [&](operand const& box, placement place) {
     if (place == placement::in_place) return std::string("in place");
     std::string text(place == placement::packed_once ? "packed once" : "packed by each piece of work");
@@ -127,6 +141,8 @@ template <class Real>
                 "bf16_dot: %s\n"
                 "threads: %d%s\n"
                 "splits: %lld\n"
+                "weights: %s\n"
+                "scores:%s%s%s%s\n"
                 "flops: %.0f\n"
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
@@ -140,7 +156,12 @@ template <class Real>
                 run.verb.words_per_line > 1      ? "on (amx)"
                 : run.verb.elements_per_word > 1 ? "on"
                                                  : "off",
-                idle ? 0 : threads, whose, static_cast<long long>(idle ? 1 : splits.splits), flops, bytes,
+                idle ? 0 : threads, whose, static_cast<long long>(idle ? 1 : splits.splits),
+                !call.weights.given() ? "none"
+                : hold_scores         ? "in one pass"
+                                      : "in a second pass",
+                call.scores.has(score_stage::raw) ? " raw" : "", call.scores.has(score_stage::capped) ? " capped" : "",
+                call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none", flops, bytes,
                 static_cast<unsigned long long>(idle ? 0 : scratch));
   return text;
 }

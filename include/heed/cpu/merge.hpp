@@ -51,7 +51,7 @@ class merger {
 
  private:
   static constexpr index_t together = 16;
-  static constexpr double unseen = -1;                // the share of a partial result that saw no key
+  static constexpr double unseen = -1;                 // the share of a partial result that saw no key
   static constexpr index_t nobody = -1, several = -2;  // in place of the only partial result that saw one
   using wide = simd<Real, 16 / static_cast<int>(sizeof(Real))>;
 

@@ -145,6 +145,43 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
   return largest + std::log(sum);
 }
 
+/// Every score that the caller asks for, hidden or not, from its definition.
+template <class Accumulate, class Query, class Key, class Rule>
+void write_scores(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key, Rule const& rule,
+                  attention_options const& options, heed::detail::score_list const& targets) {
+  constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
+  const Accumulate scale = options.scale ? static_cast<Accumulate>(*options.scale)
+                                         : Accumulate{1} / std::sqrt(static_cast<Accumulate>(query.extent(3)));
+  for (heed::detail::score_output const& target : targets) {
+    for (index_t batch = 0; batch < query.extent(0); ++batch) {
+      const limits exists = limits_of(rule, options.anchor, batch, query.extent(2), key.extent(2));
+      position at{batch, 0, 0, 0, exists.offset};
+      for (at.head = 0; at.head < query.extent(1); ++at.head) {
+        const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
+        for (at.query = 0; at.query < query.extent(2); ++at.query) {
+          for (at.key = 0; at.key < key.extent(2); ++at.key) {
+            Accumulate score = minus_infinity;
+            if (at.query < exists.query_len && at.key >= exists.key_begin && at.key < exists.key_end) {
+              score = 0;
+              for (index_t dim = 0; dim < query.extent(3); ++dim) {
+                score += load<Accumulate, Query>(query(batch, at.head, at.query, dim)) *
+                         load<Accumulate, Query>(key(batch, kv_head, at.key, dim));
+              }
+              score *= scale;
+              if (target.stage != score_stage::raw && options.softcap) {
+                const Accumulate cap = static_cast<Accumulate>(*options.softcap);
+                score = cap * std::tanh(score / cap);
+              }
+              if (target.stage == score_stage::biased && !is_visible(rule, at)) score = minus_infinity;
+            }
+            store(target.to, batch, at.head, at.query, at.key, score);
+          }
+        }
+      }
+    }
+  }
+}
+
 /// Calls visit(batch, head, row, weights, out, lse) for every row.
 template <class Accumulate, class Query, class Key, class Value, class Rule, class Visitor>
 void for_each_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key,
@@ -173,8 +210,8 @@ inline namespace HEED_ABI {
 
 /// Attention by plain loops, for checking and for learning: a two-pass softmax, no tiles, no threads, no SIMD.
 ///
-/// Shapes: as heed::attention; `out` is a view or tensor, or into(out).lse(l).weights(w); each rounded once.
-/// Accumulate: double; `attention<long double>(...)` judges double. Empty rows: out and weights 0, lse -inf.
+/// Shapes: as heed::attention; `out` is a view or tensor, or into(out).lse(l).weights(w).scores(s, stage); each rounded
+/// once. Accumulate: double; `attention<long double>(...)` judges double. Empty rows: out and weights 0, lse -inf.
 /// Throws: nothing but std::bad_alloc; it checks nothing (heed::validate does).
 /// Cost: 2 * (Dqk + Dv) flops for each visible score, one thread, O(Skv + Dv) scratch.
 template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
@@ -194,6 +231,8 @@ void attention(Query const& query, Key const& key, Value const& value, outputs c
                                        detail::store(targets.weights_operand(), batch, head, row, column++, weight);
                                      }
                                    });
+  detail::write_scores<Accumulate>(detail::four_axes(query), detail::four_axes(key), rule, options,
+                                   targets.score_operands());
 }
 template <class Accumulate = double, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
           heed::detail::tensor_like Value>

@@ -105,7 +105,8 @@ HEED_VERB void probabilities(typename Simd::scalar* scores, index_t keys, int ve
   }
 }
 
-/// The same for scores [rows, row_stride], in place, the keys in the lanes and row_max and factor [rows]: the same bits.
+/// The same for scores [rows, row_stride], in place, the keys in the lanes and row_max and factor [rows]: the same
+/// bits.
 template <class Simd>
 HEED_VERB void weigh_rows(typename Simd::scalar* scores, index_t row_stride, index_t rows, index_t keys,
                           typename Simd::scalar to_exponent, typename Simd::scalar const* row_max,
@@ -119,7 +120,7 @@ HEED_VERB void weigh_rows(typename Simd::scalar* scores, index_t row_stride, ind
     finite_base<Simd>(base, base);
     Simd::splat(times, factor + row);
     Real* const line = scores + row * row_stride;
-    const auto weigh = [&](Real* place) __attribute__((always_inline)) {
+    const auto weigh = [&](Real * place) __attribute__((always_inline)) {
       vector score, probability;
       Simd::load_unaligned(score, place);
       vector exponent = (score - base) * to_exponent;
