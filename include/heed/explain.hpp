@@ -6,13 +6,14 @@
 
 #include "heed/attention.hpp"
 #include "heed/cpu/explain.hpp"
+#include "heed/view/partial.hpp"
 
 namespace heed {
 namespace detail {
 
-/// What may stand for query, key or value; validate of merge begins with its outputs.
+/// What may stand for query, key or value: not what validate of merge takes.
 template <class Given>
-concept input_argument = !is_outputs<Given>;
+concept input_argument = !is_outputs<Given> && !std::is_same_v<std::remove_cvref_t<Given>, partial_result>;
 
 inline namespace HEED_ABI {
 
@@ -47,23 +48,24 @@ inline namespace HEED_ABI {
 
 /// The first rule that `attention(the same arguments)` breaks, or errc::ok. Reads lists and lengths, calls no functor,
 /// allocates nothing, throws nothing.
-template <detail::input_argument Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::output_argument Out,
+          detail::rule_argument Rule>
 [[nodiscard]] errc validate(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                             attention_options const& options = {}) noexcept {
   outputs const& written = detail::outputs_of(std::forward<Out>(out));
   return detail::validate_inputs(query, key, value, &written, rule, options);
 }
-template <detail::input_argument Query, class Key, class Value, detail::output_argument Out>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::output_argument Out>
 [[nodiscard]] errc validate(Query const& query, Key const& key, Value const& value, Out&& out,
                             attention_options const& options = {}) noexcept {
   return validate(query, key, value, std::forward<Out>(out), no_mask{}, options);
 }
-template <detail::input_argument Query, class Key, class Value, detail::rule_argument Rule>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::rule_argument Rule>
 [[nodiscard]] errc validate(Query const& query, Key const& key, Value const& value, Rule const& rule,
                             attention_options const& options = {}) noexcept {
   return detail::validate_inputs(query, key, value, nullptr, rule, options);
 }
-template <detail::input_argument Query, class Key, class Value>
+template <detail::input_argument Query, detail::input_argument Key, class Value>
 [[nodiscard]] errc validate(Query const& query, Key const& key, Value const& value,
                             attention_options const& options = {}) noexcept {
   return validate(query, key, value, no_mask{}, options);
@@ -75,23 +77,24 @@ template <detail::input_argument Query, class Key, class Value>
 ///
 /// A dry run: masks are asked about blocks and an executor how many threads it has, no tensor is read. Throws what
 /// attention would throw.
-template <detail::input_argument Query, class Key, class Value, detail::output_argument Out, detail::rule_argument Rule>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::output_argument Out,
+          detail::rule_argument Rule>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, Out&& out, Rule const& rule,
                                   attention_options const& options = {}) {
   outputs const& written = detail::outputs_of(std::forward<Out>(out));
   return detail::explain_inputs(query, key, value, &written, rule, options);
 }
-template <detail::input_argument Query, class Key, class Value, detail::output_argument Out>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::output_argument Out>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, Out&& out,
                                   attention_options const& options = {}) {
   return explain(query, key, value, std::forward<Out>(out), no_mask{}, options);
 }
-template <detail::input_argument Query, class Key, class Value, detail::rule_argument Rule>
+template <detail::input_argument Query, detail::input_argument Key, class Value, detail::rule_argument Rule>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, Rule const& rule,
                                   attention_options const& options = {}) {
   return detail::explain_inputs(query, key, value, nullptr, rule, options);
 }
-template <detail::input_argument Query, class Key, class Value>
+template <detail::input_argument Query, detail::input_argument Key, class Value>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value,
                                   attention_options const& options = {}) {
   return explain(query, key, value, no_mask{}, options);
