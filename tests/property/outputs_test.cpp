@@ -373,6 +373,21 @@ TEST(Outputs, AreTheSameForEveryNumberOfThreads) {
   }
 }
 
+/// K is packed for all pieces of work: what no row sees, too, where it is to be seen.
+TEST(Outputs, OfKeysThatArePackedOnce) {
+  const auto q = normal<float>({1, 8, 150, 16}, 1);
+  const auto k = normal<half>({1, 1, 700, 16}, 2), v = normal<half>({1, 1, 700, 8}, 3);
+  tensor<float, 4> raw({1, 8, 150, 700}), biased = raw, out({1, 8, 150, 8});
+  tensor<double, 4> right({1, 8, 150, 700}), right_biased = right, ignored({1, 8, 150, 8});
+  const auto to = into(out).scores(raw, score_stage::raw).scores(biased, score_stage::biased);
+  EXPECT_TRUE(is_packed_once(explain(q, k, v, to, causal{}, {.anchor = top_left})));
+  attention(q, k, v, to, causal{}, {.anchor = top_left});
+  reference::attention(q, k, v, into(ignored).scores(right, score_stage::raw).scores(right_biased, score_stage::biased),
+                       causal{}, {.anchor = top_left});
+  expect_near(raw, right, 2e-5, "raw");
+  expect_near(biased, right_biased, 2e-5, "biased");
+}
+
 TEST(Outputs, OfOneStageMoreThanOnce) {
   const inputs<float> in(20, 40);
   tensor<float, 4> one({2, 4, 20, 40}), other = one, out({2, 4, 20, 9});

@@ -117,6 +117,7 @@ TEST_F(Errors, NullData) {
   refused(q, k, v, view(null, {2, 4, 3, 7}), errc::null_data, {"out"});
   refused(q, k, v, into(out).lse(tensor_view<float, 3>(null, {2, 4, 3})), errc::null_data, {"lse"});
   refused(q, k, v, into(out).weights(view(null, {2, 4, 3, 5})), errc::null_data, {"weights"});
+  refused(q, k, v, into(out).scores(view(null, {2, 4, 3, 5}), score_stage::raw), errc::null_data, {"scores"});
   inputs_refused(q, k, v, errc::null_data, {"drop_mask"}, drop_mask(tensor_view<bool const, 1>(nullptr, {5})));
 }
 
@@ -134,6 +135,8 @@ TEST_F(Errors, WrongRank) {
           {"lse has rank 3", "rank 1"});
   refused(q, k, v, into(out).weights(tensor_view<float, 2>(weights.data(), {3, 5})), errc::wrong_rank,
           {"weights has rank 2", "rank 4"});
+  refused(q, k, v, into(out).scores(tensor_view<float, 2>(weights.data(), {3, 5}), score_stage::raw), errc::wrong_rank,
+          {"scores has rank 2", "rank 4"});
 }
 
 TEST_F(Errors, BatchSizeMismatch) {
@@ -169,6 +172,10 @@ TEST_F(Errors, SeqLenMismatch) {
   refused(q, k, v, into(out).weights(reshaped(weights, {2, 4, 3, 4})), errc::seq_len_mismatch,
           {"weights must be [batch_size=2, num_heads=4, seq_len_q=3, seq_len_kv=5], got [2, 4, 3, 4]"});
   refused(q, k, v, into(out).weights(reshaped(weights, {2, 4, 2, 5})), errc::seq_len_mismatch, {"weights"});
+  refused(q, k, v,
+          into(out).scores(weights, score_stage::raw).scores(reshaped(weights, {2, 4, 3, 4}), score_stage::biased),
+          errc::seq_len_mismatch,
+          {"scores must be [batch_size=2, num_heads=4, seq_len_q=3, seq_len_kv=5], got [2, 4, 3, 4]"});
 }
 
 TEST_F(Errors, HeadDimMismatchOrZero) {

@@ -83,6 +83,15 @@ TEST_F(Overlap, AnOutputAndItself) {
           errc::output_overlaps_itself, {"lse"});
   refused(memory, q, k, v, into(out).weights(view(at(700), {2, 2, 3, 5}, {30, 15, 4, 1})), errc::output_overlaps_itself,
           {"weights"});
+  const auto raw = score_stage::raw, biased = score_stage::biased;
+  refused(memory, q, k, v, into(out).scores(view(at(700), {2, 2, 3, 5}, {30, 15, 4, 1}), raw),
+          errc::output_overlaps_itself, {"scores"});
+  refused(memory, q, k, v, into(out).scores(view(at(150), {2, 2, 3, 5}), raw), errc::output_overlaps_input,
+          {"scores", "key"});
+  refused(memory, q, k, v, into(out).weights(weights).scores(view(at(501), {2, 2, 3, 5}), raw),
+          errc::output_overlaps_output, {"scores", "weights"});
+  refused(memory, q, k, v, into(out).scores(weights, raw).scores(weights, biased), errc::output_overlaps_output,
+          {"scores and scores"});
   // Interleaved without sharing: 3 rows of step 1, 4 columns of step 3.
   EXPECT_EQ(validate(q, k, v, view(at(400), {2, 2, 3, 4}, {24, 12, 1, 3})), errc::ok);
 }
