@@ -75,10 +75,10 @@ void add_term(staged<Accumulate>& at, double term) {
   index_t bucket = 0;
   for (index_t next = 1; next < count; ++next) {
     const double share = static_cast<double>(next - exact) / static_cast<double>(count - exact);
-    const double begin =
-        next <= exact ? static_cast<double>(next)
-                      : static_cast<double>(exact) *
-                            std::pow(static_cast<double>(rule.max_distance) / static_cast<double>(exact), share);
+    const double begin = next <= exact
+                             ? static_cast<double>(next)
+                             : static_cast<double>(exact) *
+                                   std::pow(static_cast<double>(rule.max_distance) / static_cast<double>(exact), share);
     if (distance >= begin * (1 - 1e-9)) bucket = next;
   }
   return first + bucket;
@@ -108,8 +108,7 @@ void adjust(Rule const& rule, position const& at, detail::staged<Accumulate>& st
   } else if constexpr (std::is_same_v<Rule, relative_bias>) {
     const index_t bucket = detail::relative_bucket(rule, detail::keys_ahead(at));
     detail::add_term<Narrow>(
-        staged,
-        static_cast<double>(rule.table.data()[bucket * rule.table.stride(0) + at.head * rule.table.stride(1)]));
+        staged, static_cast<double>(rule.table.data()[bucket * rule.table.stride(0) + at.head * rule.table.stride(1)]));
   } else if constexpr (detail::is_user_stage<Rule>) {
     // What a functor is made for: float or double.
     using given = std::conditional_t<std::is_same_v<Accumulate, float>, float, double>;

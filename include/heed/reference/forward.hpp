@@ -78,12 +78,33 @@ template <class Accumulate>
   return cap * std::tanh(score / cap);
 }
 
+/// One score as it is at a stage; what a rule hides is -inf once all stages are through, and is not computed before.
+template <class Accumulate, class Query, class Key, class Rule>
+[[nodiscard]] Accumulate score_at(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key, Rule const& rule,
+                                  limits const& exists, Accumulate scale, std::optional<double> const& softcap,
+                                  position const& at, score_stage stage) {
+  constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
+  if (stage == score_stage::biased && !is_visible(rule, at, exists)) return minus_infinity;
+  const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
+  Accumulate dot = 0;
+  for (index_t dim = 0; dim < query.extent(3); ++dim) {
+    dot += load<Accumulate, Query>(query(at.batch, at.head, at.query, dim)) *
+           load<Accumulate, Query>(key(at.batch, kv_head, at.key, dim));
+  }
+  if (stage == score_stage::raw) return scale * dot;
+  staged<Accumulate> logit{capped(scale * dot, softcap)};
+  if (stage == score_stage::capped) return logit.score;
+  adjust<accumulate_type<std::remove_const_t<Query>>>(rule, at, logit);
+  return logit.is_hidden ? minus_infinity : logit.score;
+}
+
 /// One row of scores: softmax in two passes, then the weighted sum of the values. Hidden keys are not touched at all.
 /// `weights` takes the probabilities [Skv], `out` the sums [Dv]; returns lse.
 template <class Accumulate, class Query, class Key, class Value, class Rule>
 Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key,
                       tensor_view<Value, 4> const& value, Rule const& rule, limits const& exists, Accumulate scale,
-                      std::optional<double> const& softcap, position at, std::vector<Accumulate>& weights, std::vector<Accumulate>& out) {
+                      std::optional<double> const& softcap, position at, std::vector<Accumulate>& weights,
+                      std::vector<Accumulate>& out) {
   constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
   const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
   weights.assign(weights.size(), minus_infinity);
@@ -93,18 +114,11 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
   Accumulate largest = minus_infinity;
   bool is_empty = true;
   for (at.key = exists.key_begin; at.key < keys_end; ++at.key) {
-    if (!is_visible(rule, at, exists)) continue;
-    Accumulate dot = 0;
-    for (index_t dim = 0; dim < query.extent(3); ++dim) {
-      dot += load<Accumulate, Query>(query(at.batch, at.head, at.query, dim)) *
-             load<Accumulate, Query>(key(at.batch, kv_head, at.key, dim));
-    }
-    staged<Accumulate> logit{capped(scale * dot, softcap)};
-    adjust<accumulate_type<std::remove_const_t<Query>>>(rule, at, logit);
-    if (logit.is_hidden || logit.score == minus_infinity) continue;  // weighs nothing, and counts as hidden
-    weights[static_cast<std::size_t>(at.key)] = logit.score;
+    const Accumulate logit = score_at(query, key, rule, exists, scale, softcap, at, score_stage::biased);
+    if (logit == minus_infinity) continue;  // weighs nothing, and counts as hidden
+    weights[static_cast<std::size_t>(at.key)] = logit;
     is_empty = false;
-    if (logit.score > largest) largest = logit.score;
+    if (logit > largest) largest = logit;
   }
   // A row past its length has no sink either.
   Accumulate largest_sink = minus_infinity;
@@ -157,23 +171,12 @@ void write_scores(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const&
       const limits exists = limits_of(rule, options.anchor, batch, query.extent(2), key.extent(2));
       position at{batch, 0, 0, 0, exists.offset};
       for (at.head = 0; at.head < query.extent(1); ++at.head) {
-        const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
         for (at.query = 0; at.query < query.extent(2); ++at.query) {
           for (at.key = 0; at.key < key.extent(2); ++at.key) {
-            Accumulate score = minus_infinity;
-            if (at.query < exists.query_len && at.key >= exists.key_begin && at.key < exists.key_end) {
-              score = 0;
-              for (index_t dim = 0; dim < query.extent(3); ++dim) {
-                score += load<Accumulate, Query>(query(batch, at.head, at.query, dim)) *
-                         load<Accumulate, Query>(key(batch, kv_head, at.key, dim));
-              }
-              score *= scale;
-              if (target.stage != score_stage::raw && options.softcap) {
-                const Accumulate cap = static_cast<Accumulate>(*options.softcap);
-                score = cap * std::tanh(score / cap);
-              }
-              if (target.stage == score_stage::biased && !is_visible(rule, at)) score = minus_infinity;
-            }
+            const bool is_there = at.query < exists.query_len && at.key >= exists.key_begin && at.key < exists.key_end;
+            const Accumulate score = is_there
+                                         ? score_at(query, key, rule, exists, scale, options.softcap, at, target.stage)
+                                         : minus_infinity;
             store(target.to, batch, at.head, at.query, at.key, score);
           }
         }

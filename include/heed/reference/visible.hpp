@@ -72,7 +72,9 @@ template <class Rule>
 
 /// Whether a row and a key have the same document; sizes are those of the buffers.
 [[nodiscard]] inline bool share_document(documents const& rule, position const& at, limits const& sizes) {
-  const auto batch_of = [&](list<index_t> const& ids, index_t each) { return ids.size() == each ? 0 : at.batch * each; };
+  const auto batch_of = [&](list<index_t> const& ids, index_t each) {
+    return ids.size() == each ? 0 : at.batch * each;
+  };
   const index_t key_id = rule.ids[batch_of(rule.ids, sizes.keys) + at.key];
   if (rule.query_ids.given()) return rule.query_ids[batch_of(rule.query_ids, sizes.rows) + at.query] == key_id;
   const detail::wide place = detail::wide{at.query} + at.offset;
