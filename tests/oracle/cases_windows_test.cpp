@@ -77,7 +77,8 @@ TEST(Cases, B10_the_edge_of_a_window_over_a_long_sequence) {
     for (auto const& [length, left] : {std::pair<index_t, index_t>{200, 64}, {2048, 1024}, {129, 31}}) {
       const auto found = means<T>(1, length, counted_values<T>(length), window{.left = left, .right = 0});
       for (index_t i = 0; i < length; ++i) {
-        const double expected = i <= left ? static_cast<double>(i) / 2 : static_cast<double>(i) - static_cast<double>(left) / 2;
+        const double expected =
+            i <= left ? static_cast<double>(i) / 2 : static_cast<double>(i) - static_cast<double>(left) / 2;
         ASSERT_NEAR(static_cast<double>(found.out(0, 0, i, 0)), expected, 2e-6 * (1 + expected)) << length << " " << i;
       }
     }

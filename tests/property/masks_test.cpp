@@ -1,4 +1,5 @@
-// Masks that say the same give the same bits; query tiles end where documents do; functors are asked only where they may.
+// Masks that say the same give the same bits; query tiles end where documents do; functors are asked only where they
+// may.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -46,7 +47,8 @@ void check_against_bools(std::uint64_t first, std::uint64_t count, scenario (*dr
       }
       const auto run = [&](auto const& mask) {
         std::pair<tensor<T, 4>, tensor<accumulate_of<T>, 3>> found{
-            tensor<T, 4>({s.batch, s.heads, s.rows, s.value_dim}), tensor<accumulate_of<T>, 3>({s.batch, s.heads, s.rows})};
+            tensor<T, 4>({s.batch, s.heads, s.rows, s.value_dim}),
+            tensor<accumulate_of<T>, 3>({s.batch, s.heads, s.rows})};
         attention(in.query.read_only(), in.key.read_only(), in.value.read_only(), into(found.first).lse(found.second),
                   mask, options);
         return found;
@@ -96,8 +98,8 @@ TEST(Masks, ManyBordersDoNotOverflow) {
     tensor<float, 4> found;
     // Memory is kept by the thread: a new one has no more than it asks for.
     std::thread([&] { found = attention(x, x, x, documents{.ids = ids}, {.threads = 1}); }).join();
-    const auto same = attention(x, x, x, mask_fn([length](position at) { return at.query / length == at.key / length; }),
-                                {.threads = 1});
+    const auto same = attention(
+        x, x, x, mask_fn([length](position at) { return at.query / length == at.key / length; }), {.threads = 1});
     ASSERT_TRUE(same_bits(found, same)) << length;
   }
 }

@@ -22,8 +22,8 @@ cover check_block(Mask const& mask, Rule const& rule, block const& area, precisi
   const reference::limits sizes{rows, 0, keys, area.offset, rows, keys};
   bool any_visible = false, any_hidden = false;
   for (index_t key = area.key_begin; key < area.key_end; ++key) {
-    const auto lanes = detail::on(mask, detail::strip<float>{area.batch, area.head, area.query_begin,
-                                                             area.query_end - 1, key, area.offset});
+    const auto lanes = detail::on(
+        mask, detail::strip<float>{area.batch, area.head, area.query_begin, area.query_end - 1, key, area.offset});
     for (index_t row = area.query_begin; row < area.query_end; ++row) {
       const position at{area.batch, area.head, row, key, area.offset};
       const bool visible = mask.allows(at);

@@ -229,9 +229,10 @@ struct rule_data {
     };
     block_rows = size(), block_keys = size();
     const auto extent = [&](index_t whole) { return random.chance(0.4) ? 1 : whole; };
-    blocks = stored<bool>({extent(s.batch), extent(s.heads), random.chance(0.1) ? 1 : detail::ceil_div(s.rows, block_rows),
-                           random.chance(0.1) ? 1 : detail::ceil_div(s.keys, block_keys)},
-                          input_layouts[random.bits() % 10]);
+    blocks =
+        stored<bool>({extent(s.batch), extent(s.heads), random.chance(0.1) ? 1 : detail::ceil_div(s.rows, block_rows),
+                      random.chance(0.1) ? 1 : detail::ceil_div(s.keys, block_keys)},
+                     input_layouts[random.bits() % 10]);
     blocks.fill([&](index_t, index_t, index_t, index_t) { return random.chance(0.6); });
   }
 

@@ -16,11 +16,13 @@ class block_map {
   block_map() = default;
   // Implicit: a member of block_sparse is written as a plain argument.
   template <class View>
-  requires(!std::is_same_v<std::remove_cvref_t<View>, block_map>) HEED_INLINE block_map(View&& view) noexcept {  // NOLINT
+  requires(!std::is_same_v<std::remove_cvref_t<View>, block_map>) HEED_INLINE block_map(View&& view)
+  noexcept {  // NOLINT
     using view_type = std::remove_cvref_t<View>;
-    static_assert(detail::tensor_like<View>,
-                  "heed::block_sparse: blocks must be a heed::tensor or heed::tensor_view of bool (true = attend); wrap "
-                  "your memory in heed::tensor_view<bool const, 2>(data, {row_blocks, key_blocks})");
+    static_assert(
+        detail::tensor_like<View>,
+        "heed::block_sparse: blocks must be a heed::tensor or heed::tensor_view of bool (true = attend); wrap "
+        "your memory in heed::tensor_view<bool const, 2>(data, {row_blocks, key_blocks})");
     if constexpr (detail::tensor_like<View>) {
       static_assert(std::is_same_v<typename view_type::value_type, bool>,
                     "heed::block_sparse: blocks must be of bool (true = attend); numbers are never read as true or "
@@ -60,8 +62,8 @@ class block_map {
 /// Score (i, j) is visible iff blocks(i / block_rows, j / block_keys): whole rectangles at a time.
 ///
 /// blocks: a bool tensor or view [Sq / block_rows, Skv / block_keys], both rounded up, aligned right with [batch_size,
-///   num_heads, row blocks, key blocks]; true = attend. The memory must outlive the call. Rows and keys are those of the
-///   buffers, wherever options.anchor puts them.
+///   num_heads, row blocks, key blocks]; true = attend. The memory must outlive the call. Rows and keys are those of
+///   the buffers, wherever options.anchor puts them.
 /// block_rows, block_keys: any size from 1 up. Multiples of 16 keys cost least: then nothing is looked at one by one.
 /// Cost: hidden blocks are never computed; a map of bits is made once per call.
 /// Builders: bigbird_blocks, sliding_blocks, strided_blocks in block_sparse_patterns.hpp. Source: Child et al.,

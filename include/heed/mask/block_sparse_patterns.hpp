@@ -91,8 +91,8 @@ inline namespace HEED_ABI {
 /// A band of `local` blocks around the own one (an even number has one more before it), and every key block whose
 /// number is stride - 1 modulo stride: the summaries that rows of other places read.
 ///
-/// Returns bools [row_blocks, key_blocks] for block_sparse; join `causal{}` for a causal pattern. Throws heed::error for
-/// a negative number, or a stride of 0. Source: Child et al. (2019), the "fixed" pattern.
+/// Returns bools [row_blocks, key_blocks] for block_sparse; join `causal{}` for a causal pattern. Throws heed::error
+/// for a negative number, or a stride of 0. Source: Child et al. (2019), the "fixed" pattern.
 [[nodiscard]] inline tensor<bool, 2> strided_blocks(index_t row_blocks, index_t key_blocks,
                                                     strided_pattern pattern = {}) {
   detail::check_pattern("strided_blocks", "row_blocks", row_blocks, 0);

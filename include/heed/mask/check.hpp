@@ -149,10 +149,11 @@ template <bool Keep>
   if (numbers.size() == each || numbers.size() == saturating_mul(call.batch_size, each)) {
     return check_list_memory(numbers, "documents", call, broken);
   }
-  return broken.fail(errc::documents_wrong_count,
-                     "documents.%s has %lld numbers; give %s=%lld for all batch items, or batch_size=%lld times as many",
-                     name, static_cast<long long>(numbers.size()), each_name, static_cast<long long>(each),
-                     static_cast<long long>(call.batch_size));
+  return broken.fail(
+      errc::documents_wrong_count,
+      "documents.%s has %lld numbers; give %s=%lld for all batch items, or batch_size=%lld times as many", name,
+      static_cast<long long>(numbers.size()), each_name, static_cast<long long>(each),
+      static_cast<long long>(call.batch_size));
 }
 
 [[nodiscard]] inline bool check_rule(documents const& mask, problem const& call, report& broken) {
@@ -195,8 +196,7 @@ template <bool Keep>
                        static_cast<long long>(wanted[1]), static_cast<long long>(wanted[2]),
                        static_cast<long long>(wanted[3]));
   }
-  return check_memory(box, "block_sparse.blocks", true, broken) &&
-         check_rule_memory(box, "block_sparse", call, broken);
+  return check_memory(box, "block_sparse.blocks", true, broken) && check_rule_memory(box, "block_sparse", call, broken);
 }
 
 /// Every rule that `&` has joined.

@@ -22,7 +22,8 @@ struct both {
 
     [[nodiscard]] HEED_FN constexpr bool allows(int lane) const requires(
         requires { first.allows(0); } || requires { second.allows(0); }) {
-      return detail::allows(first, lane) & detail::allows(second, lane);
+      const bool one = detail::allows(first, lane), other = detail::allows(second, lane);
+      return one & other;  // no branch
     }
     template <class Real>
     HEED_FN constexpr void adjust(Real& score, bool& visible, int lane) const requires(

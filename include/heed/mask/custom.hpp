@@ -23,9 +23,9 @@ struct functor_reference {
 
 /// How a functor is kept: by value where it can be copied byte by byte or is given away, otherwise where it is.
 template <class Functor>
-using kept_functor = std::conditional_t<std::is_trivially_copyable_v<std::decay_t<Functor>> ||
-                                            !std::is_lvalue_reference_v<Functor>,
-                                        std::decay_t<Functor>, functor_reference<std::remove_cvref_t<Functor>>>;
+using kept_functor =
+    std::conditional_t<std::is_trivially_copyable_v<std::decay_t<Functor>> || !std::is_lvalue_reference_v<Functor>,
+                       std::decay_t<Functor>, functor_reference<std::remove_cvref_t<Functor>>>;
 template <class Functor>
 [[nodiscard]] HEED_FN constexpr kept_functor<Functor> keep_functor(std::remove_reference_t<Functor>& functor) {
   if constexpr (std::is_same_v<kept_functor<Functor>, functor_reference<std::remove_cvref_t<Functor>>>) {
@@ -78,26 +78,29 @@ struct custom_mask {
 ///   must outlive the call; a temporary is moved in.
 /// covers: optional, `covers(block) -> cover`, what is known of a rectangle of scores without looking at each: hidden
 ///   ones are then never computed, and f is not asked about visible ones. `cover::partial` is always a right answer.
-/// Throws: what f throws comes back from the call, and then out is undefined. Cost: that of f, for each score that it is
+/// Throws: what f throws comes back from the call, and then out is undefined. Cost: that of f, for each score that it
+/// is
 ///   asked about.
 /// Example: a causal rule by hand is `[](position at) { return at.key <= at.query + at.offset; }`.
 template <class Functor>
 [[nodiscard]] HEED_FN constexpr auto mask_fn(Functor&& f) {
-  static_assert(detail::answers_for_positions<Functor>(),
-                "heed::mask_fn: f must be callable as f(heed::position) -> bool (true = attend), also where f is const: "
-                "several threads call it at once");
+  static_assert(
+      detail::answers_for_positions<Functor>(),
+      "heed::mask_fn: f must be callable as f(heed::position) -> bool (true = attend), also where f is const: "
+      "several threads call it at once");
   return custom_mask<detail::kept_functor<Functor>>{detail::keep_functor<Functor>(f), {}};
 }
 template <class Functor, class Covers>
 [[nodiscard]] HEED_FN constexpr auto mask_fn(Functor&& f, Covers&& covers) {
-  static_assert(detail::answers_for_positions<Functor>(),
-                "heed::mask_fn: f must be callable as f(heed::position) -> bool (true = attend), also where f is const: "
-                "several threads call it at once");
+  static_assert(
+      detail::answers_for_positions<Functor>(),
+      "heed::mask_fn: f must be callable as f(heed::position) -> bool (true = attend), also where f is const: "
+      "several threads call it at once");
   static_assert(detail::answers_for_blocks<Covers>(),
                 "heed::mask_fn: covers must be callable as covers(heed::block) -> heed::cover, also where it is const: "
                 "none, partial (always right) or full");
-  return custom_mask<detail::kept_functor<Functor>, detail::kept_functor<Covers>>{
-      detail::keep_functor<Functor>(f), detail::keep_functor<Covers>(covers)};
+  return custom_mask<detail::kept_functor<Functor>, detail::kept_functor<Covers>>{detail::keep_functor<Functor>(f),
+                                                                                  detail::keep_functor<Covers>(covers)};
 }
 
 }  // namespace heed

@@ -43,8 +43,8 @@ struct id_range {
 
 /// `documents` of a call with so many keys and rows.
 struct document_ids {
-  index_t const* key_ids;    // [batch, keys]
-  index_t const* row_ids;    // [batch, rows], null where rows have the ids of keys
+  index_t const* key_ids;      // [batch, keys]
+  index_t const* row_ids;      // [batch, rows], null where rows have the ids of keys
   index_t key_step, row_step;  // from one batch item to the next, 0 where all have the same ids
   index_t keys;
 

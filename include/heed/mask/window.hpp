@@ -10,7 +10,8 @@ namespace heed {
 /// Key j is visible to row i iff i + off - left <= j <= i + off + right (`options.anchor` gives off; bottom_right by
 /// default).
 ///
-/// left, right: keys before and behind the row's own position, which itself is not counted; absent = unbounded, negative
+/// left, right: keys before and behind the row's own position, which itself is not counted; absent = unbounded,
+/// negative
 ///   = error. Windows of other systems: a total of n keys to the left, the own one included, is left = n - 1.
 /// Offsets and bounds may be any number: what 64 bits do not hold is as good as unbounded.
 /// Empty: a row whose window lies wholly outside of the keys gives 0 (lse -inf).

@@ -314,10 +314,10 @@ TEST_F(Errors, BlockSparseShapes) {
   inputs_refused(q, k, v, errc::mask_not_broadcastable, {"seq_len_kv / block_keys=1]"},
                  block_sparse{.blocks = map, .block_rows = 2, .block_keys = INT64_MAX});
   inputs_refused(q, k, v, errc::mask_not_broadcastable, {"block_sparse.blocks has no shape"}, block_sparse{});
-  inputs_refused(q, k, v, errc::mask_not_broadcastable, {"[3, 2, 3]", "num_heads=4"},
-                 block_sparse{.blocks = tensor_view<bool const, 3>(map.data(), {3, 2, 3}, {0, 3, 1}),
-                              .block_rows = 2,
-                              .block_keys = 2});
+  inputs_refused(
+      q, k, v, errc::mask_not_broadcastable, {"[3, 2, 3]", "num_heads=4"},
+      block_sparse{
+          .blocks = tensor_view<bool const, 3>(map.data(), {3, 2, 3}, {0, 3, 1}), .block_rows = 2, .block_keys = 2});
   inputs_refused(q, k, v, errc::null_data, {"block_sparse.blocks", "null"},
                  block_sparse{.blocks = tensor_view<bool const, 2>(nullptr, {2, 3}), .block_rows = 2, .block_keys = 2});
   EXPECT_EQ(validate(q, k, v, out, block_sparse{.blocks = map, .block_rows = 2, .block_keys = 2}), errc::ok);

@@ -82,7 +82,8 @@ TEST(Patterns, RefuseNegativeNumbers) {
   refused([] { return sliding_blocks(2, -2); }, "heed::sliding_blocks: key_blocks is -2");
   refused([] { return sliding_blocks(2, 2, {.left = -2}); }, "left is -2");
   refused([] { return sliding_blocks(2, 2, {.right = -2}); }, "right is -2");
-  refused([] { return strided_blocks(2, 2, {.stride = 0}); }, "heed::strided_blocks: stride is 0; it must be at least 1");
+  refused([] { return strided_blocks(2, 2, {.stride = 0}); },
+          "heed::strided_blocks: stride is 0; it must be at least 1");
   refused([] { return strided_blocks(2, 2, {.local = -1}); }, "local is -1");
 }
 
