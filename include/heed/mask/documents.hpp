@@ -48,7 +48,7 @@ struct document_ids {
   index_t key_step, row_step;  // from one batch item to the next, 0 where all have the same ids
   index_t keys;
 
-  constexpr document_ids(documents const& rule, index_t rows, index_t seq_len_kv) noexcept
+  HEED_FN constexpr document_ids(documents const& rule, index_t rows, index_t seq_len_kv) noexcept
       : key_ids(rule.ids.data()),
         row_ids(rule.query_ids.given() ? rule.query_ids.data() : nullptr),
         key_step(rule.ids.size() == seq_len_kv ? 0 : seq_len_kv),

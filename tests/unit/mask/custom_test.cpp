@@ -37,7 +37,7 @@ TEST(MaskFn, AsksTheFunctor) {
 }
 
 TEST(MaskFn, CopiesWhatIsTrivialAndRefersToOrMovesTheRest) {
-  const int limit = 3;
+  int limit = 3;
   const auto trivial = mask_fn([limit](position at) { return at.key < limit; });
   EXPECT_TRUE(std::is_trivially_copyable_v<decltype(trivial)>);
   std::vector<bool> seen{true, false};
