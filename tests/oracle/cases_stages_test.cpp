@@ -132,10 +132,10 @@ TEST(CasesStages, D1_the_cap_comes_before_the_mask) {
     for (index_t rows : {1, 20}) {
       const std::vector<double> ones(static_cast<std::size_t>(rows), 1.0);
       expect_values(means<T>(1, rows, values_of<T>({1, 100}), mask, {.softcap = 1.0}).out, ones);
-      expect_values(means<T>(1, rows, values_of<T>({1, 100}), bias(tensor_view<float const, 1>(terms, {2})),
-                             {.softcap = 1.0})
-                        .out,
-                    ones);
+      expect_values(
+          means<T>(1, rows, values_of<T>({1, 100}), bias(tensor_view<float const, 1>(terms, {2})), {.softcap = 1.0})
+              .out,
+          ones);
     }
   });
 }
@@ -228,9 +228,7 @@ TEST(CasesStages, I14_scores_under_a_cap) {
     expect_values(attend(q, k, values_of<T>({1, 2, 4}), no_mask{}, {.scale = 1.0, .softcap = 1.5}).out, {1.315473},
                   1e-6);
     expect_values(attend(q, k, values_of<T>({1, 2, 4}),
-                         score_fn([](auto s, position) {
-                           return decltype(s)(1.5) * heed::tanh(s / decltype(s)(1.5));
-                         }),
+                         score_fn([](auto s, position) { return decltype(s)(1.5) * heed::tanh(s / decltype(s)(1.5)); }),
                          {.scale = 1.0})
                       .out,
                   {1.315473}, 1e-6);

@@ -119,7 +119,8 @@ void check_lse(golden const& known, Rule const& rule, attention_options const& o
   tensor<double, 4> out({known.out.extent(0), known.out.extent(1), known.out.extent(2), known.out.extent(3)});
   tensor<double, 3> lse({expected.extent(0), expected.extent(1), expected.extent(2)});
   attention(known.query, known.key, known.value, into(out).lse(lse), rule, options);
-  for (index_t i = 0; i < lse.size(); ++i) ASSERT_NEAR(lse.data()[i], expected.data()[i], tolerance) << known.folder << i;
+  for (index_t i = 0; i < lse.size(); ++i)
+    ASSERT_NEAR(lse.data()[i], expected.data()[i], tolerance) << known.folder << i;
 }
 
 TEST(Golden, Alibi) {

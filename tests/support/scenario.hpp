@@ -87,12 +87,11 @@ struct scenario {
 inline std::ostream& operator<<(std::ostream& text, scenario const& s) {
   text << "seed " << s.seed << ": B " << s.batch << " H " << s.heads << "/" << s.kv_heads << " S " << s.rows << "x"
        << s.keys << " D " << s.dim << "/" << s.value_dim << " rule " << name_of(s.rule) << " stage " << name_of(s.stage)
-       << " data " << name_of(s.data)
-       << " layouts " << name_of(s.query_layout) << " " << name_of(s.key_layout) << " " << name_of(s.value_layout)
-       << " -> " << name_of(s.out_layout) << " " << name_of(s.lse_layout) << " " << name_of(s.weights_layout)
-       << (s.with_lse ? " lse" : "") << (s.with_weights ? " weights" : "") << (s.garbage ? " garbage" : "")
-       << " anchor " << static_cast<int>(s.anchor_kind) << " offset " << s.offset << " threads " << s.threads
-       << " rank " << s.rank;
+       << " data " << name_of(s.data) << " layouts " << name_of(s.query_layout) << " " << name_of(s.key_layout) << " "
+       << name_of(s.value_layout) << " -> " << name_of(s.out_layout) << " " << name_of(s.lse_layout) << " "
+       << name_of(s.weights_layout) << (s.with_lse ? " lse" : "") << (s.with_weights ? " weights" : "")
+       << (s.garbage ? " garbage" : "") << " anchor " << static_cast<int>(s.anchor_kind) << " offset " << s.offset
+       << " threads " << s.threads << " rank " << s.rank;
   if (s.scale) text << " scale " << *s.scale;
   if (s.softcap) text << " softcap " << *s.softcap;
   return text;

@@ -88,8 +88,7 @@ struct stage_data {
         case 1: return bias(tensor_view<element, 1>(view.data(), {e(3)}, {t(3)}));
         case 2: return bias(tensor_view<element, 2>(view.data(), {e(2), e(3)}, {t(2), t(3)}));
         case 3: return bias(tensor_view<element, 3>(view.data(), {e(1), e(2), e(3)}, {t(1), t(2), t(3)}));
-        default:
-          return bias(tensor_view<element, 4>(view.data(), {e(0), e(1), e(2), e(3)}, {t(0), t(1), t(2), t(3)}));
+        default: return bias(tensor_view<element, 4>(view.data(), {e(0), e(1), e(2), e(3)}, {t(0), t(1), t(2), t(3)}));
       }
     };
     switch (kind) {

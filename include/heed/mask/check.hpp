@@ -43,16 +43,15 @@ template <class Rule>
       used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
                             static_cast<long long>(box.extents[axis]));
     }
-    return broken.fail(code,
-                       "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
-                       "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s%s%s",
-                       name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
-                       static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
-                       leading != 0 && leading == wanted[0] ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one " : "",
-                       leading != 0 && leading == wanted[0] ? kind : "",
-                       leading != 0 && leading == wanted[0]
-                           ? " per batch item is [batch_size, 1, seq_len_q, seq_len_kv]"
-                           : "");
+    return broken.fail(
+        code,
+        "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
+        "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s%s%s",
+        name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
+        static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
+        leading != 0 && leading == wanted[0] ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one " : "",
+        leading != 0 && leading == wanted[0] ? kind : "",
+        leading != 0 && leading == wanted[0] ? " per batch item is [batch_size, 1, seq_len_q, seq_len_kv]" : "");
   }
   return check_memory(box, name, true, broken) && check_rule_memory(box, name, call, broken);
 }

@@ -9,11 +9,11 @@ namespace heed {
 /// score + view[batch, head, query, key].
 ///
 /// Shapes: a view of half, bfloat16, float or double, of rank 1 to 4, aligned right with [batch_size, num_heads,
-///   seq_len_q, seq_len_kv], in every call; an axis of extent 1 is repeated, whatever its stride. Any strides. The memory
-///   must outlive the call; a shape that does not fit is errc::bias_not_broadcastable.
+///   seq_len_q, seq_len_kv], in every call; an axis of extent 1 is repeated, whatever its stride. Any strides. The
+///   memory must outlive the call; a shape that does not fit is errc::bias_not_broadcastable.
 /// Added in the accumulate type (float, or double where query is double); a finite double beyond the range of float
-///   becomes the largest float. -inf hides, whatever later stages do; a very negative finite number does not. NaN reaches
-///   the rows that see it, and no other.
+///   becomes the largest float. -inf hides, whatever later stages do; a very negative finite number does not. NaN
+///   reaches the rows that see it, and no other.
 /// Cost: at most 20 % of a call for floats that heads share; it is read once for each head.
 /// Example: `attention(q, k, v, out, bias(view) & causal{})`
 class bias {

@@ -26,15 +26,18 @@ template <class Function, class Real>
 /// score = f(score, position), for each score of a block that some row may see.
 ///
 /// f: anything that is called as `f(score, at)` and returns a number, most simply `[](auto score, heed::position at)`.
-///   `score` comes in the accumulate type (float, or double where query is double). Plain arithmetic and heed::exp, log,
-///   tanh, abs, min, max, clamp, select become vectors; a function of another library does not, and a `?:` not always
-///   (heed::select does). AVX2 turns index_t into float one at a time: there, f that computes with positions costs more.
-/// Called: with rows in [0, Sq) and keys in [0, Skv), perhaps for scores that a mask hides (whose value may be anything,
+///   `score` comes in the accumulate type (float, or double where query is double). Plain arithmetic and heed::exp,
+///   log, tanh, abs, min, max, clamp, select become vectors; a function of another library does not, and a `?:` not
+///   always (heed::select does). AVX2 turns index_t into float one at a time: there, f that computes with positions
+///   costs more.
+/// Called: with rows in [0, Sq) and keys in [0, Skv), perhaps for scores that a mask hides (whose value may be
+/// anything,
 ///   NaN too), any number of times, from several threads at once, so const. What it throws comes back from the call.
 /// A functor that can be copied byte by byte is copied into the kernel; any other is used where it is. A temporary is
 ///   held by the rule. What it points to must outlive the call.
 /// Hidden: a score of -inf counts as hidden, unless a later stage changes it.
-/// `score_fn(f, derivative)`: derivative(score, at) is d f / d score at the score that f is given. Attention itself does
+/// `score_fn(f, derivative)`: derivative(score, at) is d f / d score at the score that f is given. Attention itself
+/// does
 ///   not call it; a backward pass does.
 /// Cost: at most 10 % of a call without transcendentals, 35 % with one heed::tanh.
 /// Example: `score_fn([](auto s, position at) { return heed::select(at.key < 4, s, s - 1); })`
@@ -56,10 +59,14 @@ class score_fn {
 
   static constexpr bool is_stage = true;
 
+// An f of float rounds the scores of a double call, as it says itself.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
   template <class Real>
   [[nodiscard]] HEED_FN constexpr Real adjusted(Real score, position const& at) const {
     return static_cast<Real>(function_(score, at));
   }
+#pragma GCC diagnostic pop
   [[nodiscard]] HEED_FN constexpr Function const& function() const noexcept { return function_; }
   [[nodiscard]] HEED_FN constexpr Derivative const& derivative() const noexcept { return derivative_; }
 

@@ -10,12 +10,14 @@ namespace heed {
 ///
 /// Shapes: table [buckets, num_heads] (query heads), floats, any strides: a tensor<float, 2> or a tensor_view of it. It
 ///   must outlive the call. At least 2 buckets; anything else is errc::table_wrong_shape.
-/// bidirectional: keys behind the row (j > i + off) have the upper half of the buckets, those before it, and its own, the
+/// bidirectional: keys behind the row (j > i + off) have the upper half of the buckets, those before it, and its own,
+/// the
 ///   lower half (the last bucket of an odd number stays unused). Otherwise all buckets are for keys before the row, and
 ///   keys behind it share bucket 0.
 /// Of a direction's n buckets the first n / 2 stand for one distance each; the rest widen logarithmically up to
 ///   max_distance, and the last one takes all that is farther:
-///   bucket(d) = d < n / 2 ? d : least(n - 1, n / 2 + floor(log(d / (n / 2)) / log(max_distance / (n / 2)) * (n - n / 2)))
+///   bucket(d) = d < n / 2 ? d : least(n - 1, n / 2 + floor(log(d / (n / 2)) / log(max_distance / (n / 2)) * (n - n /
+///   2)))
 /// max_distance: greater than n / 2, otherwise errc::bad_max_distance.
 /// Cost: at most 12 % of a call; a table by distance is made once per call.
 /// Source: Raffel et al., "Exploring the Limits of Transfer Learning" (2020), as computed by Hugging Face Transformers
@@ -42,8 +44,9 @@ struct relative_bias {
     if (away < exact) return first + away;
     if (away >= max_distance || exact == 0) return first + count - 1;
     // In float, as the models were trained.
-    const float ratio = __builtin_logf(static_cast<float>(away) / static_cast<float>(exact)) /
-                        static_cast<float>(__builtin_log(static_cast<double>(max_distance) / static_cast<double>(exact)));
+    const float ratio =
+        __builtin_logf(static_cast<float>(away) / static_cast<float>(exact)) /
+        static_cast<float>(__builtin_log(static_cast<double>(max_distance) / static_cast<double>(exact)));
     const index_t wide = exact + static_cast<index_t>(ratio * static_cast<float>(count - exact));
     return first + detail::lesser(count - 1, wide);
   }

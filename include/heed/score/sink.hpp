@@ -10,7 +10,8 @@ namespace heed {
 ///
 /// Shapes: logits [num_heads], floats, one for each query head, already scaled; no cap, bias or mask applies to them.
 ///   They must outlive the call; any other count is errc::logits_wrong_count. Several sinks all join.
-/// lse has the sink in it. Empty: a row that may see no key gives 0 and lse = logit; rows past a query length give 0 and
+/// lse has the sink in it. Empty: a row that may see no key gives 0 and lse = logit; rows past a query length give 0
+/// and
 ///   lse -inf. A logit of -inf weighs nothing; one that is NaN or +inf makes every row of its head NaN.
 /// Cost: nothing for each score.
 /// Source: Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); as a learned logit: gpt-oss.

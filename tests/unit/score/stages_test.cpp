@@ -1,4 +1,5 @@
-// The stages on their own: slopes, buckets, what a functor may be, what a sink and a bias do at the ends of the numbers.
+// The stages on their own: slopes, buckets, what a functor may be, what a sink and a bias do at the ends of the
+// numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,8 +22,8 @@ TEST(AlibiSlopes, AreThoseOfThePaper) {
   EXPECT_EQ(alibi_slopes(1), (std::vector<float>{0x1p-8f}));
   EXPECT_EQ(alibi_slopes(2), (std::vector<float>{0x1p-4f, 0x1p-8f}));
   EXPECT_EQ(alibi_slopes(6), (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
-  EXPECT_EQ(alibi_slopes(8), (std::vector<float>{0x1p-1f, 0x1p-2f, 0x1p-3f, 0x1p-4f, 0x1p-5f, 0x1p-6f, 0x1p-7f,
-                                                 0x1p-8f}));
+  EXPECT_EQ(alibi_slopes(8),
+            (std::vector<float>{0x1p-1f, 0x1p-2f, 0x1p-3f, 0x1p-4f, 0x1p-5f, 0x1p-6f, 0x1p-7f, 0x1p-8f}));
   const std::vector<float> twelve = alibi_slopes(12);
   const double last[] = {0.7071068, 0.3535534, 0.1767767, 0.08838835};
   ASSERT_EQ(twelve.size(), 12u);
@@ -32,7 +33,9 @@ TEST(AlibiSlopes, AreThoseOfThePaper) {
   EXPECT_THROW((void)alibi_slopes(-1), error);
   for (index_t heads = 1; heads < 70; ++heads) {
     // The paper's own recursion.
-    const auto of_power = [](index_t n, index_t i) { return std::pow(2.0, -8.0 * static_cast<double>(i + 1) / double(n)); };
+    const auto of_power = [](index_t n, index_t i) {
+      return std::pow(2.0, -8.0 * static_cast<double>(i + 1) / double(n));
+    };
     const index_t whole = index_t{1} << static_cast<int>(std::floor(std::log2(static_cast<double>(heads))));
     const std::vector<float> found = alibi_slopes(heads);
     for (index_t h = 0; h < heads; ++h) {
@@ -125,8 +128,7 @@ TEST(RelativeBias, IsSpelledWithTensorsAndViews) {
   // Transposed in memory, and of a larger one.
   float memory[10] = {9, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const auto v = counted_values<double>(2);
-  const auto found =
-      means<double>(1, 1, v, relative_bias{.table = tensor_view<float, 2>(memory + 8, {4, 1}, {-2, 1})});
+  const auto found = means<double>(1, 1, v, relative_bias{.table = tensor_view<float, 2>(memory + 8, {4, 1}, {-2, 1})});
   // Key 0 is one behind: bucket 1, 6; key 1 is here: bucket 0, 8.
   EXPECT_NEAR(found.out.data()[0], 1 / (1 + std::exp(-2.0)), 1e-12);
 }
@@ -158,7 +160,8 @@ TEST(ScoreFn, EveryKindOfFunctor) {
     const std::vector<double> terms = {0, term};
     shifted(score_fn([terms](auto s, position at) { return s - decltype(s)(terms[std::size_t(at.key)]); }));
     auto owned = std::make_unique<double>(term);
-    shifted(score_fn([p = std::move(owned)](auto s, position at) { return s - decltype(s)(at.key) * decltype(s)(*p); }));
+    shifted(
+        score_fn([p = std::move(owned)](auto s, position at) { return s - decltype(s)(at.key) * decltype(s)(*p); }));
     // With its derivative, which attention has no use for.
     shifted(score_fn([=](auto s, position at) { return s - decltype(s)(at.key) * decltype(s)(term); },
                      [](auto s, position) { return decltype(s)(1); }));
@@ -223,9 +226,7 @@ TEST(Bias, MinusInfinityHidesWhateverComesLater) {
 TEST(Bias, FiniteDoublesStayFinite) {
   // In a float call; beyond its range they are its largest numbers.
   const double terms[] = {-1e300, -1e300, -infinity, -1e39};
-  const auto rows_of = [&](index_t rows) {
-    return bias(tensor_view<double const, 2>(terms, {rows, 4}, {0, 1}));
-  };
+  const auto rows_of = [&](index_t rows) { return bias(tensor_view<double const, 2>(terms, {rows, 4}, {0, 1})); };
   for (index_t rows : {1, 3, 40}) {
     const auto found = means<float>(1, rows, values_of<float>({1, 2, 77, 6}), rows_of(rows));
     expect_values(found.out, std::vector<double>(static_cast<std::size_t>(rows), 3.0));
@@ -238,7 +239,8 @@ TEST(Bias, FiniteDoublesStayFinite) {
       means<float>(1, 1, values_of<float>({1, 2}), bias(tensor_view<double const, 1>(many, {2}))).out.data()[0]));
   // In double they are what they are.
   const double apart[] = {-1e300, -1e301};
-  expect_values(means<double>(1, 1, values_of<double>({1, 2}), bias(tensor_view<double const, 1>(apart, {2}))).out, {1});
+  expect_values(means<double>(1, 1, values_of<double>({1, 2}), bias(tensor_view<double const, 1>(apart, {2}))).out,
+                {1});
 }
 
 TEST(Bias, NaNReachesItsRowsOnly) {
