@@ -62,6 +62,7 @@ class score_fn {
 // An f of float rounds the scores of a double call, as it says itself.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wfloat-conversion"
   template <class Real>
   [[nodiscard]] HEED_FN constexpr Real adjusted(Real score, position const& at) const {
     return static_cast<Real>(function_(score, at));
