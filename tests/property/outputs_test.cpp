@@ -181,6 +181,20 @@ TEST(Outputs, OfBfloat16) {
   expect_right_outputs<bfloat16, half>(causal{}, {.softcap = 1.5});
 }
 
+TEST(Outputs, OfScoreStages) {
+  const std::vector<float> slopes = {0.5f, 0.1f, 0.02f, 0.3f};
+  const auto wave = score_fn([](auto score, position at) { return score + static_cast<decltype(score)>(at.key % 3); });
+  expect_right_outputs<float, float>(alibi{slopes} & causal{}, {.softcap = 2});
+  expect_right_outputs<bfloat16, float>(causal{} & wave, {.scale = 0.3});
+  for (index_t rows : {3, 70}) {
+    auto terms = normal<half>({1, 4, rows, 200}, 8);
+    for (index_t i = 0; i < terms.size(); i += 7) terms.data()[i] = half(-infinite);
+    expect_right_outputs<float, float>(inputs<float>(rows, 200), bias(terms), {}, true);
+    expect_right_outputs<half, double>(inputs<half>(rows, 200), causal{} & bias(terms) & alibi{slopes}, {}, false);
+    expect_right_outputs<bfloat16, float>(inputs<bfloat16>(rows, 200), bias(terms), {.softcap = 2}, true);
+  }
+}
+
 TEST(Outputs, UnderMasksThatHideWholeBlocksAndParts) {
   tensor<bool, 2> keep({100, 300});
   for (index_t i = 0; i < 100; ++i) {
@@ -309,26 +323,15 @@ TEST(Outputs, OfRowsThatAreNotANumber) {
   }
 }
 
-/// One logit more in every denominator.
-struct one_sink {
-  static constexpr bool is_stage = true;
-  double logit;
-  struct nothing {};
-  template <class Rows>
-  [[nodiscard]] HEED_FN constexpr nothing on(Rows const&) const {
-    return {};
-  }
-  HEED_FN constexpr void begin_row(index_t, detail::row_start& start) const { start = {logit, 1}; }
-};
-
 TEST(Outputs, WeightsLeaveTheSinkItsShare) {
+  const std::vector<float> logits(4, 2.5f);
   for (index_t rows : {3, 60}) {
     const inputs<float> in(rows, 200);
     const axes<4> extents{2, 4, rows, 200};
     tensor<float, 4> weights(extents), biased(extents), out({2, 4, rows, 9});
     tensor<double, 4> twice(extents);
     tensor<float, 3> lse({2, 4, rows});
-    const auto rule = one_sink{2.5} & causal{};
+    const auto rule = sink{logits} & causal{};
     attention(in.q, in.k, in.v, into(out).weights(weights).lse(lse).scores(biased, score_stage::biased), rule);
     attention(in.q, in.k, in.v, into(out).weights(twice), rule);
     for (index_t i = 0; i < rows; ++i) {

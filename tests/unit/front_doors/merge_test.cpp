@@ -180,22 +180,12 @@ TEST(Merge, OfPartsIsTheWhole) {
 }
 
 /// A sink is the part of one of the shards, or a part of its own.
-struct one_sink {
-  static constexpr bool is_stage = true;
-  double logit;
-  struct nothing {};
-  template <class Rows>
-  [[nodiscard]] HEED_FN constexpr nothing on(Rows const&) const {
-    return {};
-  }
-  HEED_FN constexpr void begin_row(index_t, detail::row_start& start) const { start = {logit, 1}; }
-};
-
 TEST(Merge, ASinkIsAPart) {
+  const std::vector<float> logits(4, 1.5f);
   const split_call<float> call;
-  const auto whole = call.attend(0, 150, one_sink{1.5} & causal{});
+  const auto whole = call.attend(0, 150, sink{logits} & causal{});
   const auto first = call.attend(0, 80, causal{}), second = call.attend(80, 150, causal{});
-  const auto sunk = call.attend(80, 150, one_sink{1.5} & causal{});
+  const auto sunk = call.attend(80, 150, sink{logits} & causal{});
   part_of<float> found = whole, alone = whole;
   for (index_t i = 0; i < alone.out.size(); ++i) alone.out.data()[i] = 0;
   for (index_t i = 0; i < alone.lse.size(); ++i) alone.lse.data()[i] = 1.5f;
