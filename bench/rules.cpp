@@ -29,7 +29,8 @@ struct rule_data {
   heed::tensor<float, 2> table{{32, heads}};
   std::vector<float> slopes = heed::alibi_slopes(heads), logits = std::vector<float>(heads, 0.5f);
   std::vector<index_t> prefix{512}, half_length{seq_len / 2}, ids;
-  heed::tensor<bool, 2> bigbird = heed::bigbird_blocks(seq_len / 64, seq_len / 64, {.local = 3, .global = 2, .random = 3});
+  heed::tensor<bool, 2> bigbird =
+      heed::bigbird_blocks(seq_len / 64, seq_len / 64, {.local = 3, .global = 2, .random = 3});
 
   rule_data() {
     std::mt19937 generator(7);
@@ -75,7 +76,8 @@ class cell {
         for (double& weight : weights) sum += weight = std::exp(weight - highest);
         for (index_t dim = 0; dim < head_dim; ++dim) {
           double exact = 0;
-          for (index_t j = 0; j < seq_len; ++j) exact += weights[static_cast<std::size_t>(j)] / sum * value(0, head, j, dim);
+          for (index_t j = 0; j < seq_len; ++j)
+            exact += weights[static_cast<std::size_t>(j)] / sum * value(0, head, j, dim);
           largest = (std::max)(largest, std::abs(exact - out(0, head, row, dim)));
         }
       }
@@ -91,19 +93,24 @@ class cell {
 /// Times `call(cell)` against the plain call, of which it needs `visible`.
 template <class Call>
 void add(std::string const& name, double wanted, double visible, oracle const& exact, Call const& call) {
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
-    cell one;
-    const double flops = bench::shape{.num_heads = heads, .seq_len = seq_len, .head_dim = head_dim}.flops();
-    for (auto _ : state) {
-      (void)_;
-      bench::call_meter plain([&] { one.run(heed::no_mask{}, {}); }, flops, 1);
-      const bench::measurement found = bench::measure([&] { call(one); }, flops * visible, plain, bench::lenient());
-      bench::count(state, found, flops * visible);
-      state.counters["cost"] = 1 / found.share;
-      state.counters["wanted"] = wanted;
-      bench::count_error(state, one.largest_error(exact), 1e-5);
-    }
-  })->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [=](benchmark::State& state) {
+        cell one;
+        const double flops = bench::shape{.num_heads = heads, .seq_len = seq_len, .head_dim = head_dim}.flops();
+        for (auto _ : state) {
+          (void)_;
+          bench::call_meter plain([&] { one.run(heed::no_mask{}, {}); }, flops, 1);
+          const bench::measurement found = bench::measure([&] { call(one); }, flops * visible, plain, bench::lenient());
+          bench::count(state, found, flops * visible);
+          state.counters["cost"] = 1 / found.share;
+          state.counters["wanted"] = wanted;
+          bench::count_error(state, one.largest_error(exact), 1e-5);
+        }
+      })
+      ->Iterations(1)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
 }
 
 double visible_share(oracle const& exact) {
@@ -127,47 +134,61 @@ void add_mask(std::string const& name, double wanted, oracle const& exact, Rule 
 void add_all() {
   static const rule_data data;
   const auto distance = [](index_t row, index_t key) { return std::abs(double(row - key)); };
-  add_stage("alibi", 1.08,
-            [=](double s, index_t h, index_t i, index_t j) { return s - data.slopes[std::size_t(h)] * distance(i, j); },
-            [](rule_data const& of) { return heed::alibi{of.slopes}; });
-  add_stage("lambda", 1.10, [=](double s, index_t, index_t i, index_t j) { return s - 0.01 * distance(i, j); },
-            [](rule_data const&) {
-              return heed::score_fn([](auto score, heed::position at) {
-                return score - 0.01f * heed::abs(static_cast<float>(at.query + at.offset - at.key));
-              });
-            });
-  add_stage("lambda/tanh", 1.35, [](double s, index_t, index_t, index_t) { return 5 * std::tanh(s / 5); },
-            [](rule_data const&) {
-              return heed::score_fn([](auto score, heed::position) { return 5 * heed::tanh(score * 0.2f); });
-            });
-  add_stage("softcap", 1.28, [](double s, index_t, index_t, index_t) { return 30 * std::tanh(s / 30); },
-            [](rule_data const&) { return heed::no_mask{}; }, {.softcap = 30});
-  add_stage("bias", 1.20, [](double s, index_t, index_t i, index_t j) { return s + data.bias(i, j); },
-            [](rule_data const& of) { return heed::bias(of.bias); });
-  add_stage("relative_bias", 1.12,
-            [](double s, index_t h, index_t i, index_t j) {
-              const double away = double(i > j ? i - j : j - i);
-              const int large = 8 + int(std::log(float(away) / 8.0f) / std::log(16.0f) * 8);
-              const int bucket = (j > i ? 16 : 0) + (away < 8 ? int(away) : (std::min)(large, 15));
-              return s + data.table(bucket, h);
-            },
-            [](rule_data const& of) { return heed::relative_bias{of.table}; });
-  add_stage("keep_mask/half", 1.15,
-            [](double s, index_t, index_t i, index_t j) { return data.half(i, j) ? s : hidden; },
-            [](rule_data const& of) { return heed::keep_mask(of.half); });
-  add_stage("keep_mask/all", 1.15, [](double s, index_t, index_t, index_t) { return s; },
-            [](rule_data const& of) { return heed::keep_mask(of.all); });
-  add_mask("window", 1.35, [](double s, index_t, index_t i, index_t j) { return j <= i && j >= i - 255 ? s : hidden; },
-           [](rule_data const&) { return heed::causal{} & heed::window{.left = 255}; });
-  add_mask("documents", 1.20, [](double s, index_t, index_t i, index_t j) { return i / 256 == j / 256 ? s : hidden; },
-           [](rule_data const& of) { return heed::documents{.ids = of.ids}; });
-  add_mask("prefix", 1.15, [](double s, index_t, index_t i, index_t j) { return j < 512 || j <= i ? s : hidden; },
-           [](rule_data const& of) { return heed::prefix{of.prefix}; });
-  add_mask("lengths", 1.06, [](double s, index_t, index_t, index_t j) { return j < seq_len / 2 ? s : hidden; },
-           [](rule_data const& of) { return heed::lengths{.key = of.half_length}; });
-  add_mask("bigbird", 1.35,
-           [](double s, index_t, index_t i, index_t j) { return data.bigbird(i / 64, j / 64) ? s : hidden; },
-           [](rule_data const& of) { return heed::block_sparse{of.bigbird, 64, 64}; });
+  add_stage(
+      "alibi", 1.08,
+      [=](double s, index_t h, index_t i, index_t j) { return s - data.slopes[std::size_t(h)] * distance(i, j); },
+      [](rule_data const& of) { return heed::alibi{of.slopes}; });
+  add_stage(
+      "lambda", 1.10, [=](double s, index_t, index_t i, index_t j) { return s - 0.01 * distance(i, j); },
+      [](rule_data const&) {
+        return heed::score_fn([](auto score, heed::position at) {
+          return score - 0.01f * heed::abs(static_cast<float>(at.query + at.offset - at.key));
+        });
+      });
+  add_stage(
+      "lambda/tanh", 1.35, [](double s, index_t, index_t, index_t) { return 5 * std::tanh(s / 5); },
+      [](rule_data const&) {
+        return heed::score_fn([](auto score, heed::position) { return 5 * heed::tanh(score * 0.2f); });
+      });
+  add_stage(
+      "softcap", 1.28, [](double s, index_t, index_t, index_t) { return 30 * std::tanh(s / 30); },
+      [](rule_data const&) { return heed::no_mask{}; }, {.softcap = 30});
+  add_stage(
+      "bias", 1.20, [](double s, index_t, index_t i, index_t j) { return s + data.bias(i, j); },
+      [](rule_data const& of) { return heed::bias(of.bias); });
+  add_stage(
+      "relative_bias", 1.12,
+      [](double s, index_t h, index_t i, index_t j) {
+        const double away = double(i > j ? i - j : j - i);
+        const int large = 8 + int(std::log(float(away) / 8.0f) / std::log(16.0f) * 8);
+        const int bucket = (j > i ? 16 : 0) + (away < 8 ? int(away) : (std::min)(large, 15));
+        return s + data.table(bucket, h);
+      },
+      [](rule_data const& of) { return heed::relative_bias{of.table}; });
+  add_stage(
+      "keep_mask/half", 1.15, [](double s, index_t, index_t i, index_t j) { return data.half(i, j) ? s : hidden; },
+      [](rule_data const& of) { return heed::keep_mask(of.half); });
+  add_stage(
+      "keep_mask/all", 1.15, [](double s, index_t, index_t, index_t) { return s; },
+      [](rule_data const& of) { return heed::keep_mask(of.all); });
+  add_mask(
+      "window", 1.35, [](double s, index_t, index_t i, index_t j) { return j <= i && j >= i - 255 ? s : hidden; },
+      [](rule_data const&) { return heed::causal{} & heed::window{.left = 255}; });
+  add_mask(
+      "documents", 1.20, [](double s, index_t, index_t i, index_t j) { return i / 256 == j / 256 ? s : hidden; },
+      [](rule_data const& of) { return heed::documents{.ids = of.ids}; });
+  add_mask(
+      "prefix", 1.15, [](double s, index_t, index_t i, index_t j) { return j < 512 || j <= i ? s : hidden; },
+      [](rule_data const& of) { return heed::prefix{of.prefix}; });
+  add_mask(
+      "lengths", 1.06, [](double s, index_t, index_t, index_t j) { return j < seq_len / 2 ? s : hidden; },
+      [](rule_data const& of) { return heed::lengths{.key = of.half_length}; });
+  add_mask(
+      "bigbird", 1.35,
+      [](double s, index_t, index_t i, index_t j) { return data.bigbird(i / 64, j / 64) ? s : hidden; },
+      [](rule_data const& of) {
+        return heed::block_sparse{of.bigbird, 64, 64};
+      });
 }
 
 }  // namespace

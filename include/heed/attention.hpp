@@ -235,8 +235,8 @@ template <class Query, class Key, class Value>
 /// attention, allocating, with the probabilities: `auto [out, weights] = attention_with_weights(q, k, v, rule)`.
 ///
 /// Shapes: weights [B, Hq, Sq, Skv] in query's element type; a hidden key has weight 0, an empty row only zeros, every
-/// other row sums to 1. Cost: the memory of weights, and the writing of it; one more pass over the scores where query is
-/// half or bfloat16. All else as attention.
+/// other row sums to 1. Cost: the memory of weights, and the writing of it; one more pass over the scores where query
+/// is half or bfloat16. All else as attention.
 template <class Query, class Key, class Value, detail::rule_argument Rule>
 [[nodiscard]] attention_result<detail::element_of<Query>> attention_with_weights(
     Query const& query, Key const& key, Value const& value, Rule const& rule, attention_options const& options = {}) {
