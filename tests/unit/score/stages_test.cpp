@@ -329,6 +329,8 @@ TEST(Sink, ThatIsNoNumberPoisonsItsHead) {
           EXPECT_EQ(std::isnan(static_cast<double>(found.out.data()[i])), i >= rows);
           EXPECT_EQ(std::isnan(found.lse.data()[i]), i >= rows);
         }
+        const std::vector<float> alone = {logit};
+        EXPECT_TRUE(std::isnan(means<T>(1, rows, values_of<T>({5, 5}), sink{.logits = alone}).lse.data()[0]));
       }
     }
   });
