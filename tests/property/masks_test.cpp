@@ -23,6 +23,7 @@ void check_against_bools(std::uint64_t first, std::uint64_t count, scenario (*dr
     scenario s = draw(seed);
     s.rank = 4;
     s.rule = static_cast<rule_kind>(static_cast<int>(rule_kind::window) + static_cast<int>(seed % 6));
+    s.stage = stage_kind::none;
     testing::Message what;
     what << s << " type " << type_name<T>();
     SCOPED_TRACE(what);
