@@ -48,7 +48,7 @@ TEST(AlibiSlopes, AreThoseOfThePaper) {
 TEST(RelativeBias, BucketsAreThoseOfT5) {
   tensor<float, 2> table({32, 1});
   const relative_bias both_ways{.table = table};
-  // As worked out from the published formula._relative_position_bucket for 32 buckets, max_distance 128.
+  // As worked out from the published formula, for 32 buckets, max_distance 128.
   const index_t away[] = {0, 1, 7, 8, 11, 12, 15, 16, 22, 23, 31, 32, 45, 46, 63, 64, 90, 91, 127, 128, 100000};
   const index_t buckets[] = {0, 1, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 15, 15};
   for (std::size_t i = 0; i < std::size(away); ++i) {
