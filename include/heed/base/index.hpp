@@ -23,24 +23,34 @@ namespace detail {
   return a == INT64_MIN ? INT64_MAX : (a < 0 ? -a : a);
 }
 
+// Overflow is found by plain arithmetic: device code has no builtins that tell.
+
 /// a * b and a + b; where 64 bits do not hold the result they return the largest value and later checks refuse it.
 [[nodiscard]] HEED_FN constexpr index_t saturating_mul(index_t a, index_t b) noexcept {
-  index_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+  __extension__ using wide = __int128;
+  const wide product = static_cast<wide>(a) * b;
+  return product < INT64_MIN || product > INT64_MAX ? INT64_MAX : static_cast<index_t>(product);
+}
+[[nodiscard]] HEED_FN constexpr index_t wrapping_add(index_t a, index_t b) noexcept {
+  return static_cast<index_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+/// Whether a + b is something else than `sum`, its lowest 64 bits: then its sign is neither that of a nor that of b.
+[[nodiscard]] HEED_FN constexpr bool sum_overflows(index_t a, index_t b, index_t sum) noexcept {
+  return ((a ^ sum) & (b ^ sum)) < 0;
 }
 [[nodiscard]] HEED_FN constexpr index_t saturating_add(index_t a, index_t b) noexcept {
-  index_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+  const index_t sum = wrapping_add(a, b);
+  return sum_overflows(a, b, sum) ? INT64_MAX : sum;
 }
 
 /// a - b and a + b; what 64 bits do not hold becomes the nearest number that they do.
 [[nodiscard]] HEED_FN constexpr index_t saturating_sub(index_t a, index_t b) noexcept {
-  index_t difference = 0;
-  return __builtin_sub_overflow(a, b, &difference) ? (b < 0 ? INT64_MAX : INT64_MIN) : difference;
+  const index_t difference = static_cast<index_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+  return sum_overflows(difference, b, a) ? (b < 0 ? INT64_MAX : INT64_MIN) : difference;
 }
 [[nodiscard]] HEED_FN constexpr index_t clamped_add(index_t a, index_t b) noexcept {
-  index_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+  const index_t sum = wrapping_add(a, b);
+  return sum_overflows(a, b, sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
 }
 
 }  // namespace detail

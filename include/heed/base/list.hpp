@@ -28,7 +28,7 @@ inline constexpr bool is_span<std::span<Element, Count>> = true;
 template <class Element>
 class list {
  public:
-  HEED_FN constexpr list() = default;
+  constexpr list() = default;
 
   // Implicit: lists are written as plain arguments.
   template <class Container>

@@ -20,6 +20,24 @@ TEST(Index, SaturatesInsteadOfWrapping) {
   EXPECT_EQ(magnitude(-5), 5);
 }
 
+TEST(Index, WhatOverflowsBecomesTheNearestNumber) {
+  const std::int64_t numbers[] = {INT64_MIN, INT64_MIN + 1,     INT64_MIN / 2 - 1, -7,       -1, 0, 1,
+                                  7,         INT64_MAX / 2 + 1, INT64_MAX - 1,     INT64_MAX};
+  for (std::int64_t a : numbers) {
+    for (std::int64_t b : numbers) {
+      std::int64_t result = 0;
+      const bool sum_overflows = __builtin_add_overflow(a, b, &result);
+      EXPECT_EQ(clamped_add(a, b), sum_overflows ? (b < 0 ? INT64_MIN : INT64_MAX) : result) << a << " + " << b;
+      EXPECT_EQ(saturating_add(a, b), sum_overflows ? INT64_MAX : result) << a << " + " << b;
+      const bool difference_overflows = __builtin_sub_overflow(a, b, &result);
+      EXPECT_EQ(saturating_sub(a, b), difference_overflows ? (b < 0 ? INT64_MAX : INT64_MIN) : result)
+          << a << " - " << b;
+      const bool product_overflows = __builtin_mul_overflow(a, b, &result);
+      EXPECT_EQ(saturating_mul(a, b), product_overflows ? INT64_MAX : result) << a << " * " << b;
+    }
+  }
+}
+
 TEST(Index, CeilDivDoesNotOverflow) {
   EXPECT_EQ(ceil_div(0, 7), 0);
   EXPECT_EQ(ceil_div(7, 7), 1);

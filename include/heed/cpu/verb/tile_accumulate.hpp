@@ -47,9 +47,9 @@ HEED_VERB void tile_accumulate(float const* probabilities, float const* value, i
                                line_stream ahead) noexcept {
   constexpr index_t line = bf16_tiles::words_per_line;
   bf16_tiles::vector factors[std::size_t{Vectors}]{};
-  HEED_UNROLL
-  for (int v = 0; rescale != nullptr && v < Vectors; ++v) {
-    bf16_tiles::load(factors[v], rescale + v * bf16_tiles::lanes);
+  if (rescale != nullptr) {
+    HEED_UNROLL
+    for (int v = 0; v < Vectors; ++v) bf16_tiles::load(factors[v], rescale + v * bf16_tiles::lanes);
   }
   if (rows == 0) return rescale_rows<Vectors>(out, head_dim, lanes, rescale == nullptr, factors);
   const index_t whole = head_dim / tile_rows * tile_rows;
