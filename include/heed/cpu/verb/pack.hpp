@@ -118,7 +118,9 @@ HEED_VERB void pack_key_lines(bfloat16 const* from, index_t row_stride, index_t 
   constexpr index_t line = Simd::words_per_line;
   const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
   for (index_t first = -lead; first < rows; first += 2 * line, to += columns * line) {
-    const auto row_at = [&](index_t row) { return row >= 0 && row < rows ? from + row * row_stride : nullptr; };
+    const auto row_at = [&](index_t row) __attribute__((always_inline)) {
+      return row >= 0 && row < rows ? from + row * row_stride : nullptr;
+    };
     for (index_t column = 0; column < whole; column += Simd::lanes) {
       typename Simd::vector square[Simd::lanes];
       HEED_UNROLL
