@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "heed/attention.hpp"
 #include "heed/cpu/explain.hpp"
@@ -37,7 +38,9 @@ template <class Query, class Key, class Value, class Rule>
   if (out != nullptr) set_outputs(call, *out);
   check_or_raise(call, rule, "heed::explain");
   const prepared_rule<Rule> ready(rule, call);
-  return explain<accumulate_type<Query>>(call, view_of(ready.rule()), verbs_for<Query, Key, Value>(call),
+  std::vector<rule_note> notes;
+  note_rules(rule, ready.rule(), notes);
+  return explain<accumulate_type<Query>>(call, view_of(ready.rule()), notes, verbs_for<Query, Key, Value>(call),
                                          row_verbs_for<Query, Key, Value>());
 }
 
@@ -73,7 +76,7 @@ template <detail::input_argument Query, detail::input_argument Key, class Value>
 
 /// What `attention(the same arguments)` would do, as lines "name: value": the instruction set, the tile, how many
 /// blocks of scores are skipped, computed whole, or looked at one by one, what is packed, threads, flops, bytes,
-/// scratch.
+/// scratch; then a line for each rule, in the order written, and the verbs that run.
 ///
 /// A dry run: masks are asked about blocks and an executor how many threads it has, no tensor is read. Throws what
 /// attention would throw.

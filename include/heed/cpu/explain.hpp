@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "heed/cpu/explain_rules.hpp"
 #include "heed/cpu/forward.hpp"
 
 namespace heed::detail {
@@ -12,18 +14,44 @@ struct block_counts {
   index_t skipped = 0;
   index_t full = 0;
   index_t partial = 0;
-  double elements = 0;  // scores that a rule looks at one by one
-  double scores = 0;    // scores computed, and attended
-  double shown = 0;     // scores computed where they are to be seen before masks hide them
+  double masked = 0;  // scores that masks look at one by one
+  double staged = 0;  // scores that stages change, where there are any
+  double scores = 0;  // scores computed, and attended
+  double shown = 0;   // scores computed where they are to be seen before masks hide them
 };
 
-/// Blocks are `block_keys` keys of one tile of query rows; few rows of a head are one tile.
+/// Counts a block that a tile sees in part or whole.
 template <class Real>
-[[nodiscard]] block_counts count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq,
-                                        index_t batch, bool few) {
+void count_scores(kernel<Real> const& run, query_tile<Real> const& tile, block const& part, cover seen, bool few,
+                  block_counts& counts) {
+  const bool shows_hidden = run.call.scores.show_hidden();
+  const auto count = [&](double rows, double rows_ruled, double keys, cover there) {
+    counts.scores += rows * keys;
+    if (there == cover::partial) counts.masked += rows_ruled * keys;
+    if (run.rule.adjusts) counts.staged += rows_ruled * keys;
+  };
+  const double rows = static_cast<double>(tile.rows), keys = static_cast<double>(part.key_end - part.key_begin);
+  if (few) return count(rows, rows, keys, seen);
+  // What is shown is computed for whole tiles; masks then hide what would not have been.
+  const auto ruled = [&](cover there) { return shows_hidden && !run.rule.adjusts ? cover::partial : there; };
+  if (seen == cover::full) return count(rows, rows, keys, ruled(seen));
+  const stretch_list cut_up = stretches_of(run.rule, part, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
+  for (int i = 0; i < cut_up.count; ++i) {
+    stretch const& some = cut_up.items[i];
+    if (some.seen == cover::none) continue;
+    const index_t first = some.first_vector * run.verb.lanes;
+    const double some_rows = static_cast<double>(lesser(tile.rows, some.end_vector * run.verb.lanes) - first);
+    count(some_rows, shows_hidden ? rows : some_rows, static_cast<double>(some.key_end - some.key_begin),
+          ruled(some.seen));
+  }
+}
+
+/// Of one batch item. Blocks are `block_keys` keys of one tile of query rows; few rows of a head are one tile.
+template <class Real>
+void count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq, index_t batch, bool few,
+                  block_counts& counts, std::vector<rule_note>& notes) {
   problem const& call = run.call;
   const bool shows_hidden = call.scores.show_hidden();
-  block_counts counts;
   for (index_t head = 0; head < call.num_heads; ++head) {
     const auto count_tile = [&](block const& area, int vectors) {
       query_tile<Real> tile{};
@@ -41,25 +69,9 @@ template <class Real>
         counts.skipped += seen == cover::none;
         counts.full += seen == cover::full;
         counts.partial += seen == cover::partial;
-        const double size =
-            static_cast<double>(tile.rows) * static_cast<double>(greater(part.key_end - part.key_begin, 0));
-        if (seen == cover::full || (few && seen == cover::partial)) counts.scores += size;
-        if (few ? seen == cover::partial : seen == cover::full && shows_hidden) counts.elements += size;
-        if (few || seen != cover::partial) continue;
-        const stretch_list cut_up =
-            stretches_of(run.rule, part, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
-        for (int i = 0; i < cut_up.count; ++i) {
-          stretch const& some = cut_up.items[i];
-          if (some.seen == cover::none) continue;
-          const index_t first = some.first_vector * run.verb.lanes;
-          const index_t rows = lesser(tile.rows, some.end_vector * run.verb.lanes) - first;
-          const double keys = static_cast<double>(some.key_end - some.key_begin);
-          const double scores = static_cast<double>(rows) * keys;
-          if (shows_hidden) counts.elements += static_cast<double>(tile.rows) * keys;
-          if (!shows_hidden && some.seen == cover::partial) counts.elements += scores;
-          counts.scores += scores;
-        }
+        if (seen != cover::none) count_scores(run, tile, part, seen, few, counts);
       }
+      for (rule_note& note : notes) note.ask(area, run.block_keys, call.seq_len_q, call.seq_len_kv, shows_hidden);
     };
     block rows{batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset};
     if (few && seq.query_len > 0) count_tile(rows, 1);
@@ -70,12 +82,41 @@ template <class Real>
       cut_tiles(run.rule, rows, run.verb.lanes, count_tile);
     }
   }
-  return counts;
+}
+
+/// The verbs that look at scores, in their order, and what else rules and weights take.
+template <class Real>
+[[nodiscard]] std::string verbs_that_run(kernel<Real> const& run, block_counts const& all, bool few, bool merges) {
+  problem const& call = run.call;
+  const bool computes = all.scores > 0 || (call.scores.show_hidden() && all.shown > 0), attends = all.scores > 0;
+  bool begins = false, packs_terms = false;
+  for (index_t head = 0; head < call.num_heads; ++head) begins = begins || run.rule.start_of(head).sum != 0;
+  for (int stage = 0; stage < run.rule.dense_stages; ++stage) {
+    packs_terms = packs_terms || !terms_in_place<Real>(run.rule.terms(stage));
+  }
+  std::string text;
+  const auto add = [&](bool runs, char const* name, char const* what = "") {
+    if (runs) text.append(text.empty() ? "" : ", ").append(name).append(what);
+  };
+  char const* const words = run.verb.words_per_line > 1      ? " (bf16 tiles)"
+                            : run.verb.elements_per_word > 1 ? " (bf16 pairs)"
+                                                             : "";
+  const bool has_weights = call.weights.given() && attends, hold_scores = weights_hold_scores<Real>(call);
+  add(computes, few ? "dot_rows" : "scores", words);
+  add(computes && run.caps(), "cap_scores");
+  add(attends && packs_terms, "pack_terms");
+  add(all.masked + all.staged > 0, "rule");
+  add(attends, few ? "softmax_rows" : "softmax");
+  add(attends, few ? "add_rows" : "accumulate", words);
+  add(few && ((attends && merges) || begins), "merge_rows");
+  add(has_weights && hold_scores, "weigh_rows");
+  add(has_weights && !hold_scores && !few, "probabilities");
+  return text.empty() ? "none" : text;
 }
 
 template <class Real>
-[[nodiscard]] std::string explain(problem const& call, rule_view const& rule, verbs<Real> const& verb,
-                                  row_verbs<Real> const* row_verb) {
+[[nodiscard]] std::string explain(problem const& call, rule_view const& rule, std::vector<rule_note>& notes,
+                                  verbs<Real> const& verb, row_verbs<Real> const* row_verb) {
   row_verbs<Real> const* const few = decodes(call, row_verb) ? row_verb : nullptr;
   const kernel<Real> run = kernel_of<Real>(call, rule, nullptr, few != nullptr ? verbs_of<Real, false>(false) : verb);
   double estimate = 0;
@@ -83,9 +124,7 @@ template <class Real>
   const decode_cut splits = few != nullptr ? decode_cut_of(run, *few) : decode_cut{};
   block_counts all;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    const block_counts one = count_blocks(run, cut, sequence_of(call, rule, batch), batch, few != nullptr);
-    all = {all.skipped + one.skipped,   all.full + one.full,     all.partial + one.partial,
-           all.elements + one.elements, all.scores + one.scores, all.shown + one.shown};
+    count_blocks(run, cut, sequence_of(call, rule, batch), batch, few != nullptr, all, notes);
   }
   const bool shows_hidden = call.scores.show_hidden(), hold_scores = weights_hold_scores<Real>(call);
   // Tiles are shown the scores that they attend; few rows compute them once more.
@@ -151,7 +190,7 @@ template <class Real>
                                                       : 3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
-                static_cast<long long>(all.partial), all.elements, how(call.key, key).c_str(),
+                static_cast<long long>(all.partial), rule.adjusts ? all.staged : all.masked, how(call.key, key).c_str(),
                 how(call.value, value).c_str(),
                 run.verb.words_per_line > 1      ? "on (amx)"
                 : run.verb.elements_per_word > 1 ? "on"
@@ -163,7 +202,11 @@ template <class Real>
                 call.scores.has(score_stage::raw) ? " raw" : "", call.scores.has(score_stage::capped) ? " capped" : "",
                 call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none", flops, bytes,
                 static_cast<unsigned long long>(idle ? 0 : scratch));
-  return text;
+  std::string lines(text);
+  for (rule_note const& note : notes) note.append_to(lines, all.masked, all.staged);
+  return lines.append("verbs: ")
+      .append(idle ? "none" : verbs_that_run(run, all, few != nullptr, splits.splits > 1))
+      .append("\n");
 }
 
 }  // namespace HEED_ABI

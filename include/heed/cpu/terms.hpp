@@ -21,6 +21,12 @@ inline void want_terms(operand const& box, block const& area, index_t row_begin,
   ahead.want_rows(static_cast<char const*>(first) + begin * bytes, keys * bytes, box.strides[2] * bytes);
 }
 
+/// Whether the terms of a dense stage are read where they lie: Real, and side by side.
+template <class Real>
+[[nodiscard]] bool terms_in_place(operand const& box) noexcept {
+  return box.strides[3] == 1 && box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64);
+}
+
 /// Where the terms of every dense stage for one block are: with the caller, where they are Real and side by side, or in
 /// `packed`, with room of `step` numbers for each stage. The piece of work has rows [row_begin, row_end).
 template <class Real>
@@ -32,7 +38,7 @@ void load_terms(kernel<Real> const& run, block const& area, index_t row_begin, i
     char const* const corner = static_cast<char const*>(box.row(area.batch, area.head, area.query_begin)) +
                                area.key_begin * box.strides[3] * element_size(box.kind);
     want_terms(box, area, row_begin, row_end, ahead);
-    if (box.strides[3] == 1 && box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64)) {
+    if (terms_in_place<Real>(box)) {
       to[number] = {reinterpret_cast<Real const*>(corner), box.strides[2]};
       continue;
     }
