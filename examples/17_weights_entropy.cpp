@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <heed/analysis/heatmap.hpp>
 #include <heed/heed.hpp>
 #include <heed/interop/npy.hpp>
 #include <limits>
 #include <string>
+#include <vector>
 
 using heed::index_t;
 
@@ -71,9 +73,15 @@ int show(std::string const& folder) {
   if (!(worst_weight < 2e-6)) return fail("the weights are not those recorded");
   if (!(worst_entropy < 1e-5)) return fail("the entropies differ");
 
+  // The first sentence, with its tokens on both sides.
+  std::ifstream file_of_tokens(folder + "/minilm/tokens.txt");
+  std::vector<std::string> tokens(static_cast<std::size_t>(seq_len));
+  for (std::string& token : tokens) file_of_tokens >> token;
   char const* const path = "17_weights_entropy.svg";
-  const std::string picture =
-      heed::heatmap(weights, {.head = narrowest, .title = "MiniLM, layer 4: the head that looks at the fewest tokens"});
+  const std::string picture = heed::heatmap(weights, {.head = narrowest,
+                                                      .query_labels = tokens,
+                                                      .key_labels = tokens,
+                                                      .title = "MiniLM, layer 4: the head that looks at least"});
   std::FILE* const file = std::fopen(path, "w");
   if (file == nullptr || std::fputs(picture.c_str(), file) < 0 || std::fclose(file) != 0) return fail(path);
   std::printf("%s: head %d\n", path, static_cast<int>(narrowest));

@@ -178,7 +178,9 @@ inline namespace HEED_ABI {
 ///   Hkv; query head h reads key-value head h / (Hq / Hkv). Any strides, any D and Dv from 1 up. Each operand is a
 ///   tensor or a view, of half, bfloat16, float or double, each its own. `out` may be into(out).lse(l).weights(w)
 ///   .scores(s, stage), any of them, scores more than once.
-/// Rule: no_mask, causal, lengths, keep_mask, drop_mask, joined with `&` in any number and order; all of them apply.
+/// Rule: masks (no_mask, causal, window, prefix, documents, lengths, keep_mask, drop_mask, block_sparse, mask_fn) and
+///   score stages (bias, alibi, relative_bias, score_fn, sink), joined with `&` in any number and order. All masks
+///   apply, after every stage; stages apply in the order written, after options.softcap.
 /// Units: scale is 1/sqrt(D) unless options say otherwise; lse is a natural logarithm.
 /// Empty: a row that may see no key gives 0 (lse -inf). What is hidden may hold NaN: it changes nothing. Subnormal
 ///   numbers count as 0.
@@ -215,9 +217,10 @@ template <class Query, class Key, class Value, detail::output_argument Out, deta
 void attention(Query const&, Key const&, Value const&, Out&&, Given const&, attention_options const& = {}) {
   static_assert(
       !detail::misplaced_argument<Given>,
-      "heed::attention: after out comes a rule (no_mask, causal, lengths, keep_mask, drop_mask, joined with &), "
-      "then options; wrap a bool tensor in heed::keep_mask(m) (true = attend) or heed::drop_mask(m) (true = "
-      "hidden)");
+      "heed::attention: after out comes a rule, then options. Rules are masks (no_mask, causal, window, prefix, "
+      "documents, lengths, keep_mask, drop_mask, block_sparse, mask_fn) and score stages (bias, alibi, relative_bias, "
+      "score_fn, sink), joined with &; wrap a bool tensor in heed::keep_mask(m) (true = attend) or heed::drop_mask(m) "
+      "(true = hidden), a float tensor in heed::bias(m), a functor in heed::mask_fn(f) or heed::score_fn(f)");
 }
 
 /// The same, allocating: returns out [B, Hq, Sq, Dv], rank 4 whatever the rank of query, in query's element type.
