@@ -13,7 +13,7 @@ figures=$build/figures${HEED_ISA:+-$HEED_ISA}
 
 benches=("$@")
 if [ ${#benches[@]} -eq 0 ]; then
-  benches=(forward causal types layouts short decode threads denormals ladder rivals compile_time)
+  benches=(forward causal types layouts short decode threads rules denormals ladder rivals compile_time)
 fi
 {
   cmake --preset bench -B "$build"
