@@ -1,0 +1,149 @@
+// Any masks, stages, options and outputs together: every pair of them, and larger subsets drawn at random, against the
+// reference, which is told the same in its own words.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/combination.hpp"
+
+namespace {
+
+using namespace heed;
+using namespace heed::test;
+
+/// One stage of the scores: what is hidden may be anything at the stages before the masks.
+template <class Real, class Oracle>
+void expect_scores(tensor_view<Real, 4> const& found, tensor<double, 4> const& truth, tensor<Real, 4> const& rival,
+                   Oracle const& oracle, bool garbage, char const* name) {
+  double bound = 0, largest = 0;
+  for (index_t place = 0; place < truth.size(); ++place) {
+    const double right = truth.data()[place];
+    if (!std::isfinite(right)) continue;
+    largest = std::fmax(largest, std::fabs(right));
+    bound = std::fmax(bound, std::fabs(static_cast<double>(rival.data()[place]) - right));
+  }
+  bound = 4 * bound + 32 * epsilon<Real> * (1 + largest);
+  for (index_t b = 0; b < truth.extent(0); ++b) {
+    for (index_t h = 0; h < truth.extent(1); ++h) {
+      for (index_t i = 0; i < truth.extent(2); ++i) {
+        for (index_t j = 0; j < truth.extent(3); ++j) {
+          const double right = truth(b, h, i, j), got = static_cast<double>(found(b, h, i, j));
+          if (garbage && std::isnan(got) && !oracle.sees(b, h, i, j)) continue;
+          if (right == got) continue;
+          ASSERT_LE(std::fabs(got - right), bound)
+              << name << " of " << b << ", " << h << ", " << i << ", " << j << " is " << got << ", must be " << right;
+        }
+      }
+    }
+  }
+}
+
+struct tally {
+  index_t calls = 0, with_rows = 0;
+};
+
+template <class T>
+void run(parts const& these, std::uint64_t seed, tally& so_far) {
+  using accumulate = accumulate_of<T>;
+  const combination given(these, seed);
+  scenario const& s = given.sizes;
+  testing::Message what;
+  what << these << "of " << type_name<T>() << " " << s;
+  SCOPED_TRACE(what);
+  const attention_options options = given.options();
+  const combination_oracle<accumulate> oracle(given);
+  const auto truth_rule = oracle.rule();
+  scenario_inputs<T, T, T> in(s);
+  if (s.garbage) in.plant_garbage(s, truth_rule, options);
+
+  stored<T> out({s.batch, s.heads, s.rows, s.value_dim}, s.out_layout);
+  stored<accumulate> lse({s.batch, s.heads, s.rows, 1}, s.lse_layout);
+  const axes<4> square{s.batch, s.heads, s.rows, s.keys};
+  stored<T> weights(square, s.weights_layout);
+  stored<accumulate> scores[] = {{square, s.out_layout}, {square, s.lse_layout}, {square, s.weights_layout}};
+  constexpr part stage_parts[] = {part::raw, part::capped, part::biased};
+  constexpr score_stage stages[] = {score_stage::raw, score_stage::capped, score_stage::biased};
+  outputs to = into(out.view());
+  if (these.has(part::lse)) to = to.lse(lse.lse3());
+  if (these.has(part::weights)) to = to.weights(weights.view());
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    if (these.has(stage_parts[stage])) to = to.scores(scores[stage].view(), stages[stage]);
+  }
+  attention(in.query.read_only(), in.key.read_only(), in.value.read_only(), to, given.joined(), options);
+
+  const verdict<accumulate> judge(in.exact_query, in.exact_key, in.exact_value, truth_rule, options);
+  EXPECT_TRUE(judge.out(out.view()));
+  EXPECT_TRUE(out.gaps_intact());
+  if (these.has(part::lse)) {
+    EXPECT_TRUE(judge.lse(lse.lse3()));
+  }
+  EXPECT_TRUE(these.has(part::lse) ? lse.gaps_intact() : lse.untouched());
+  if (these.has(part::weights)) {
+    EXPECT_TRUE(judge.weights(weights.view()));
+  }
+  EXPECT_TRUE(these.has(part::weights) ? weights.gaps_intact() : weights.untouched());
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    EXPECT_TRUE(these.has(stage_parts[stage]) ? scores[stage].gaps_intact() : scores[stage].untouched());
+    if (!these.has(stage_parts[stage])) continue;
+    tensor<double, 4> truth(square);
+    tensor<accumulate, 4> rival(square);
+    const tensor<accumulate, 4> query = converted<accumulate>(in.exact_query);
+    tensor<double, 4> ignored({s.batch, s.heads, s.rows, s.value_dim});
+    reference::attention<judge_of<accumulate>>(query, in.exact_key, in.exact_value,
+                                               into(ignored).scores(truth, stages[stage]), truth_rule, options);
+    reference::attention<accumulate>(query, in.exact_key, in.exact_value, into(ignored).scores(rival, stages[stage]),
+                                     truth_rule, options);
+    expect_scores<accumulate>(scores[stage].view(), truth, rival, oracle, s.garbage,
+                              part_names[first_option + 7 + stage]);
+  }
+  ++so_far.calls;
+  so_far.with_rows += oracle.seen() > 0;
+}
+
+void run_any(parts const& these, std::uint64_t seed, tally& so_far) {
+  switch (seed % 5) {
+    case 0: return run<double>(these, seed, so_far);
+    case 1: return run<bfloat16>(these, seed, so_far);
+    case 2: return run<half>(these, seed, so_far);
+    default: return run<float>(these, seed, so_far);
+  }
+}
+
+TEST(Combinations, EveryPair) {
+  tally so_far;
+  std::uint64_t seed = 500000;
+  for (int one = 0; one < part_count; ++one) {
+    for (int other = one; other < part_count; ++other) {  // equal: that part alone
+      parts these;
+      these.add(one), these.add(other);
+      if (!these.is_possible()) continue;
+      if (++seed % thinned == 0) run_any(these, seed, so_far);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+  EXPECT_GT(so_far.with_rows * 10, so_far.calls * 8);
+  RecordProperty("calls", static_cast<int>(so_far.calls));
+}
+
+/// HEED_ORACLE_TIMES that many times as many.
+TEST(Combinations, LargerSubsets) {
+  std::uint64_t count = 150;
+  if (char const* const times = std::getenv("HEED_ORACLE_TIMES")) count *= std::strtoull(times, nullptr, 10);
+  tally so_far;
+  for (std::uint64_t seed = 600000; seed < 600000 + count; seed += thinned) {
+    random_source random(seed * 17 + 3);
+    parts these;
+    do {
+      these = {};
+      for (int one = 0; one < part_count; ++one) {
+        if (random.chance(one < first_stage ? 0.22 : one < first_option ? 0.45 : 0.35)) these.add(one);
+      }
+    } while (!these.is_possible());
+    run_any(these, seed, so_far);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(so_far.with_rows * 10, so_far.calls * 6);
+  RecordProperty("calls", static_cast<int>(so_far.calls));
+}
+
+}  // namespace
