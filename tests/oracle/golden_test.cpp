@@ -170,6 +170,34 @@ TEST(Golden, RelativeTable) {
         }));
 }
 
+TEST(Golden, Window) {
+  const golden known("flex_window");
+  check(known, causal{} & window{.left = 7});
+  check(known, window{.left = 7, .right = 0});
+  check_lse(known, causal{} & window{.left = 7});
+}
+TEST(Golden, WindowTwoSided) {
+  check(golden("flex_window_two_sided"), window{.left = 3, .right = 5});
+  check_lse(golden("flex_window_two_sided"), window{.left = 3, .right = 5});
+}
+TEST(Golden, WindowCausalOfJax) {
+  const golden known("jax_window_causal");
+  check(known, causal{} & window{.left = 4}, {.anchor = top_left}, 2e-6);
+}
+TEST(Golden, Prefix) {
+  const golden known("flex_prefix");
+  const std::vector<index_t> visible = known.lengths_of("prefix");
+  check(known, prefix{.lengths = visible});
+  check_lse(known, prefix{.lengths = visible});
+}
+TEST(Golden, Documents) {
+  const golden known("flex_documents");
+  const std::vector<index_t> ids = known.lengths_of("documents");
+  check(known, documents{.ids = ids} & causal{});
+  check(known, documents{.ids = ids, .query_ids = ids} & causal{});
+  check_lse(known, documents{.ids = ids} & causal{});
+}
+
 TEST(Golden, LengthsOfJax) {
   const golden known("jax_lengths");
   const std::vector<index_t> query = known.lengths_of("query_lengths"), key = known.lengths_of("key_lengths");
