@@ -19,7 +19,7 @@ heed::tensor<float, 3> wavy(double phase) {
 }
 
 int fail(char const* what) {
-  std::printf("MISMATCH: %s\n", what);
+  std::printf("\nMISMATCH: %s\n", what);
   return 1;
 }
 
