@@ -140,7 +140,7 @@ void run_forward(problem const& call, Rule const& rule) {
   using ready_type = typename prepared_rule<Rule>::type;
   if (call.nothing_to_do()) return;
   const prepared_rule<Rule> ready(rule, call);
-  forward<Real>(call, view_of(ready.rule()), rule_verb_of<Real, ready_type>(current_isa().level),
+  forward<Real>(call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(current_isa().level),
                 verbs_for<Query, Key, Value>(call), row_verbs_for<Query, Key, Value>());
 }
 

@@ -200,7 +200,7 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
   const prepared_rule<Rule> ready(rule, call);
   verbs<float> verb = verbs_of<float, false>(false);
   using ready_type = typename prepared_rule<Rule>::type;
-  rule_verb<float> apply = rule_verb_of<float, ready_type>(current_isa().level);
+  rule_verbs<float> rule_verb = rule_verbs_of<float, ready_type>(current_isa().level);
   row_verbs<float> const* const there =
       row_verbs_of<float, heed::element_kind::float32, heed::element_kind::float32>(current_isa().level);
   row_verbs<float> few{};
@@ -209,7 +209,7 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
   const auto scores =
       std::tuple(noted<0>(verb.scores[0]), noted<1>(verb.scores[1]), noted<2>(verb.scores[2]), noted<3>(few.dot_rows));
   const auto cap = noted<4>(verb.cap_scores);
-  const auto rules = noted<5>(apply);
+  const auto rules = noted<5>(rule_verb.apply);
   const auto softmax = std::tuple(noted<6>(verb.softmax[0]), noted<7>(verb.softmax[1]), noted<8>(verb.softmax[2]),
                                   noted<9>(few.softmax_rows));
   const auto sums = std::tuple(noted<10>(verb.accumulate[0]), noted<11>(verb.accumulate[1]),
@@ -218,9 +218,9 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
   const auto weigh = noted<15>(verb.weigh_rows);
   const auto probabilities = noted<16>(verb.probabilities);
   if (decodes_it) {
-    decode_call<float>(kernel_of<float>(call, view_of(ready.rule()), apply, verb), few).run();
+    decode_call<float>(kernel_of<float>(call, view_of(ready.rule()), rule_verb, verb), few).run();
   } else {
-    forward<float>(call, view_of(ready.rule()), apply, verb, nullptr);
+    forward<float>(call, view_of(ready.rule()), rule_verb, verb, nullptr);
   }
   std::string text;
   const auto add = [&](bool has_run, std::string const& name) {

@@ -9,7 +9,7 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 template <class Real>
-[[nodiscard]] kernel<Real> kernel_of(problem const& call, rule_view const& rule, rule_verb<Real> apply,
+[[nodiscard]] kernel<Real> kernel_of(problem const& call, rule_view const& rule, rule_verbs<Real> const& rule_verb,
                                      verbs<Real> const& verb) noexcept {
   const double scale = call.options.scale.has_value() ? *call.options.scale
                                                       : 1.0 / __builtin_sqrt(static_cast<double>(call.head_dim_qk));
@@ -24,9 +24,8 @@ template <class Real>
   }
   return {call,
           verb,
-          verbs_of<Real, false>(false),
           rule,
-          apply,
+          rule_verb,
           static_cast<Real>(scale),
           log2_e<Real> * (early ? Real(1) : unit),
           early ? Real(1) : unit,
@@ -78,13 +77,13 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
 
 /// Runs a checked call. Real is the accumulate type.
 template <class Real>
-void forward(problem const& call, rule_view const& rule, rule_verb<Real> apply, verbs<Real> const& verb,
+void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const& rule_verb, verbs<Real> const& verb,
              row_verbs<Real> const* few) {
   const fp_environment environment;
   if (decodes(call, few)) {
-    return decode_call<Real>(kernel_of(call, rule, apply, verbs_of<Real, false>(false)), *few).run();
+    return decode_call<Real>(kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false)), *few).run();
   }
-  kernel<Real> run = kernel_of(call, rule, apply, verb);
+  kernel<Real> run = kernel_of(call, rule, rule_verb, verb);
   double flops = 0;
   const partition cut = partition_of(run, &flops);
   const auto attend = [&](index_t first, index_t end) {

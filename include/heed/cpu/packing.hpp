@@ -24,9 +24,8 @@ template <class Real>
 struct kernel {
   problem const& call;
   verbs<Real> const& verb;
-  verbs<Real> const& plain;  // those whose words are Real
   rule_view rule;
-  rule_verb<Real> apply_rule;
+  rule_verbs<Real> rule_verb;
   Real scale;        // goes into the packed queries
   Real to_exponent;  // from a difference of scores to an exponent of 2
   Real score_unit;   // what a score of 1 stands for: scale, where the queries do not have it

@@ -36,7 +36,7 @@ class row_rules {
       load_terms(run_, area, 0, run_.call.seq_len_q, packed_terms_, run_.block_keys * run_.call.seq_len_q, terms_,
                  ahead_);
       const index_t lanes = vectors * run_.verb.lanes;
-      run_.apply_rule(run_.rule.rule, scores_, lanes, vectors, area, seen, {terms_, 0, 0}, max_, max_ + lanes);
+      run_.rule_verb.apply(run_.rule.rule, scores_, lanes, vectors, area, seen, {terms_, 0, 0}, max_, max_ + lanes);
     });
   }
 

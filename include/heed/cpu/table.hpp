@@ -48,14 +48,22 @@ template <class Real, element_kind Key, element_kind Value>
 #endif
 }
 
+/// Only a rule with dense stages pays for what packs their terms.
 template <class Real, class Rule>
-[[nodiscard]] rule_verb<Real> rule_verb_of(isa_level level) noexcept {
+[[nodiscard]] rule_verbs<Real> rule_verbs_of(isa_level level) noexcept {
+  rule_verbs<Real> found{v1::apply_rule<Real, Rule>, nullptr};
+  if constexpr (dense_stages < Rule >> 0) found.pack_terms = v1::pack_terms<Real>;
 #if defined(__x86_64__)
-  if (level == isa_level::v4) return v4::apply_rule<Real, Rule>;
-  if (level == isa_level::v3) return v3::apply_rule<Real, Rule>;
+  if (level == isa_level::v4) {
+    found.apply = v4::apply_rule<Real, Rule>;
+    if constexpr (dense_stages < Rule >> 0) found.pack_terms = v4::pack_terms<Real>;
+  } else if (level == isa_level::v3) {
+    found.apply = v3::apply_rule<Real, Rule>;
+    if constexpr (dense_stages < Rule >> 0) found.pack_terms = v3::pack_terms<Real>;
+  }
 #endif
   (void)level;
-  return v1::apply_rule<Real, Rule>;
+  return found;
 }
 
 /// The caller's rule with its type forgotten: what the loops above the verbs ask of it.

@@ -42,7 +42,7 @@ void load_terms(kernel<Real> const& run, block const& area, index_t row_begin, i
       to[number] = {reinterpret_cast<Real const*>(corner), box.strides[2]};
       continue;
     }
-    run.plain.pack_terms(corner, box.kind, box.strides[2], box.strides[3], rows, keys, packed);
+    run.rule_verb.pack_terms(corner, box.kind, box.strides[2], box.strides[3], rows, keys, packed);
     to[number] = {packed, keys};
   }
 }

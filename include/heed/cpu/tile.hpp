@@ -89,7 +89,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   rows.query_begin += skipped;
   rows.query_end = lesser(rows.query_end, rows.query_begin + vectors * run.verb.lanes);
   const block_terms<Real> terms{work.terms, skipped, part.key_begin - area.key_begin};
-  run.apply_rule(run.rule.rule, scores, lanes, vectors, rows, part.seen, terms, highest, highest);
+  run.rule_verb.apply(run.rule.rule, scores, lanes, vectors, rows, part.seen, terms, highest, highest);
 }
 
 /// Scores of a whole block before the rule, written for the caller as they come.

@@ -59,8 +59,6 @@ struct verbs {
                     index_t columns, Real* to);  ///< of query and key
   void (*pack_value)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t lead,
                      index_t rows, index_t columns, Real* to);  ///< null where it would be pack_rows
-  void (*pack_terms)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
-                     index_t columns, Real* to);  ///< of stages
   void (*unpack_rows)(Real const* from, index_t rows, index_t columns, void* to, element_kind kind, index_t row_stride,
                       index_t column_stride);
 };
@@ -83,10 +81,15 @@ struct row_verbs {
                      Real const* next_out, index_t out_stride);
 };
 
-/// The door of the one verb that is made anew for each rule; `rule` is the caller's, with its type forgotten.
+/// The verbs of one rule, which is the caller's, with its type forgotten.
 template <class Real>
-using rule_verb = void (*)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area, cover seen,
-                           block_terms<Real> const& terms, Real const* row_max, Real* block_max);
+struct rule_verbs {
+  /// Made anew for each rule.
+  void (*apply)(void const* rule, Real* scores, index_t lanes, int vectors, block const& area, cover seen,
+                block_terms<Real> const& terms, Real const* row_max, Real* block_max);
+  void (*pack_terms)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
+                     index_t columns, Real* to);  ///< null where no stage is dense
+};
 
 }  // namespace HEED_ABI
 }  // namespace heed::detail

@@ -62,7 +62,8 @@ class lattice_search {
  private:
   static wide floor_div(wide a, wide b) noexcept { return a / b - (a % b < 0); }
 
-  overlap step(int from, wide least, wide most) noexcept {
+  // Not inlined into itself, which compilers would do many times over.
+  [[gnu::noinline]] overlap step(int from, wide least, wide most) noexcept {
     if (from == count_) return least <= 0 && most >= 0 ? overlap::yes : overlap::no;
     if (--budget_ < 0) return overlap::unknown;
     wide reach_lo = 0, reach_hi = 0;

@@ -111,8 +111,9 @@ struct shape_text {
 }
 
 /// Compares one operand with the sizes it must have; names the first axis that differs and prints both shapes.
-[[nodiscard]] inline bool check_shape(problem const& call, operand const& box, char const* name, bool has_columns,
-                                      bool per_key, index_t columns, char const* columns_name, report& broken) {
+[[nodiscard, gnu::noinline]] inline bool check_shape(problem const& call, operand const& box, char const* name,
+                                                     bool has_columns, bool per_key, index_t columns,
+                                                     char const* columns_name, report& broken) {
   const index_t heads = per_key ? call.num_kv_heads : call.num_heads;
   const index_t rows = per_key ? call.seq_len_kv : call.seq_len_q;
   errc code = errc::ok;
@@ -211,8 +212,9 @@ struct shape_text {
 }
 
 /// No output may share an element with itself, another output or `input`.
-[[nodiscard]] inline bool check_overlap(operand const& output, char const* output_name, operand const& input,
-                                        char const* input_name, errc code, report& broken) {
+[[nodiscard, gnu::noinline]] inline bool check_overlap(operand const& output, char const* output_name,
+                                                       operand const& input, char const* input_name, errc code,
+                                                       report& broken) {
   const overlap found = overlaps(output, input);
   if (found == overlap::no) return true;
   return broken.fail(code, "%s and %s %s; give %s memory of its own", output_name, input_name,
@@ -222,7 +224,7 @@ struct shape_text {
 }
 
 /// Every index of an output has an element of its own.
-[[nodiscard]] inline bool check_distinct(operand const& output, char const* name, report& broken) {
+[[nodiscard, gnu::noinline]] inline bool check_distinct(operand const& output, char const* name, report& broken) {
   const overlap found = overlaps_itself(output);
   if (found == overlap::no) return true;
   return broken.fail(errc::output_overlaps_itself, "%s %s; an output needs one element for each index", name,

@@ -113,7 +113,6 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    unpack_tile<Real>,
                                    pack_rows<Real>,
                                    nullptr,
-                                   pack_terms<Real>,
                                    unpack_rows<Real>};
 
 template <class Real, element_kind Own>

@@ -64,7 +64,6 @@ inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    v4::unpack_tile<Real>,
                                    pack_rows<Real>,
                                    pack_value<Real>,
-                                   v4::pack_terms<Real>,
                                    v4::unpack_rows<Real>};
 
 }  // namespace v4_amx

@@ -120,21 +120,24 @@ HEED_VERB void weigh_rows(typename Simd::scalar* scores, index_t row_stride, ind
     finite_base<Simd>(base, base);
     Simd::splat(times, factor + row);
     Real* const line = scores + row * row_stride;
-    const auto weigh = [&](Real * place) __attribute__((always_inline)) {
+    for (index_t key = 0; key < keys; key += Simd::lanes) {
+      // What is left over goes through a vector of its own.
+      alignas(64) Real rest[std::size_t{Simd::lanes}];
+      const index_t left = lesser(keys - key, Simd::lanes);
+      Real* const place = left == Simd::lanes ? line + key : rest;
+      if (place == rest) {
+        for (index_t i = 0; i < Simd::lanes; ++i) rest[i] = i < left ? line[key + i] : Real(0);
+      }
       vector score, probability;
       Simd::load_unaligned(score, place);
       vector exponent = (score - base) * to_exponent;
       exp2<Simd>(probability, exponent);
       probability = score == minus_infinity ? vector{} : probability * times;
       Simd::store_unaligned(place, probability);
-    };
-    index_t key = 0;
-    for (; key + Simd::lanes <= keys; key += Simd::lanes) weigh(line + key);
-    if (key == keys) continue;
-    alignas(64) Real rest[std::size_t{Simd::lanes}]{};
-    for (index_t i = 0; key + i < keys; ++i) rest[i] = line[key + i];
-    weigh(rest);
-    for (index_t i = 0; key + i < keys; ++i) line[key + i] = rest[i];
+      if (place == rest) {
+        for (index_t i = 0; i < left; ++i) line[key + i] = rest[i];
+      }
+    }
   }
 }
 
