@@ -1,4 +1,5 @@
-// Every rule type, alone and joined, and the user's lambdas in it, as device code: what does not compile there fails here.
+// Every rule type, alone and joined, and the user's lambdas in it, as device code: what does not compile there fails
+// here.
 #include "heed/mask/block_sparse.hpp"
 #include "heed/mask/causal.hpp"
 #include "heed/mask/combine.hpp"
@@ -98,6 +99,7 @@ int main() {
   ask_all(heed::mask_fn(keep, cover_of));
   ask_all(heed::score_fn(change));
   ask_all(heed::score_fn(soft_step{gain}));
-  ask_all(heed::score_fn(soft_step{gain}) & heed::score_fn(change) & heed::alibi{.slopes = slopes} & heed::causal{} & heed::mask_fn(keep, cover_of) &
-          heed::window{.left = 255} & heed::bias(table) & heed::keep_mask(mask) & heed::sink{.logits = slopes});
+  ask_all(heed::score_fn(soft_step{gain}) & heed::score_fn(change) & heed::alibi{.slopes = slopes} & heed::causal{} &
+          heed::mask_fn(keep, cover_of) & heed::window{.left = 255} & heed::bias(table) & heed::keep_mask(mask) &
+          heed::sink{.logits = slopes});
 }
