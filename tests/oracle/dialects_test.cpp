@@ -55,12 +55,12 @@ struct other_system {
 };
 
 template <class T, std::size_t R>
-void expect_same(tensor<T, R> const& found, tensor<double, R> const& other, double tolerance = tolerance<T>()) {
+void expect_same(tensor<T, R> const& found, tensor<double, R> const& other) {
   ASSERT_EQ(found.size(), other.size());
   for (index_t i = 0; i < other.size(); ++i) {
     const double got = static_cast<double>(found.data()[i]);
     if (got == other.data()[i]) continue;
-    ASSERT_NEAR(got, other.data()[i], tolerance * (1 + std::fabs(other.data()[i]))) << "element " << i;
+    ASSERT_NEAR(got, other.data()[i], tolerance<T>() * (1 + std::fabs(other.data()[i]))) << "element " << i;
   }
 }
 

@@ -115,7 +115,7 @@ struct combination {
                     : those.has(part::one_offset) ? anchor::rule::one_offset
                     : those.has(part::offsets)    ? anchor::rule::offsets
                                                   : anchor::rule::bottom_right;
-    s.offset = random.between(-s.rows / 2, s.keys);
+    s.offset = random.chance(0.1) ? random.pick({INT64_MAX, INT64_MIN}) : random.between(-s.rows / 2, s.keys);
     s.threads = static_cast<int>(random.between(1, 3));
     s.garbage = random.chance(0.8);
     return s;
@@ -129,7 +129,11 @@ struct combination {
     return {.query = data.query_len, .key = data.key_len, .key_start = data.key_start};
   }
   [[nodiscard]] attention_options options() const {
-    return {.scale = sizes.scale, .softcap = sizes.softcap, .anchor = anchor_of(sizes, data), .threads = sizes.threads};
+    return {.scale = sizes.scale,
+            .softcap = sizes.softcap,
+            .anchor = anchor_of(sizes, data),
+            .precise = sizes.seed % 3 == 0,
+            .threads = sizes.threads};
   }
 
   template <class Rule>
