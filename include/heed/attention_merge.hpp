@@ -93,7 +93,9 @@ inline namespace HEED_ABI {
   return any;
 }
 
-inline void run_merge(outputs const& to, partial_result const* parts, index_t count) {
+/// A template, so that programs that do not merge do not pay for the verbs of both types.
+template <class Part>
+void run_merge(outputs const& to, Part const* parts, index_t count) {
   const fp_environment environment;
   const merge_call call{to.out_operand(), to.lse_operand(), parts, count};
   report quick("heed::merge");

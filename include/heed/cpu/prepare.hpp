@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "heed/base/scratch.hpp"
 #include "heed/cpu/distance_table.hpp"
 #include "heed/cpu/packed_blocks.hpp"
 #include "heed/cpu/packed_documents.hpp"
