@@ -158,12 +158,12 @@ inline constexpr std::uint64_t thinned = 10;
 template <class Q, class K, class V, class O>
 void run_scenarios(std::uint64_t first, std::uint64_t count) {
   if (char const* const seed = std::getenv("HEED_ORACLE_SEED")) {
-    run_scenario<Q, K, V, O>(random_scenario(std::strtoull(seed, nullptr, 10)));
+    run_scenario<Q, K, V, O, rules_for<Q>>(random_scenario(std::strtoull(seed, nullptr, 10)));
     return;
   }
   if (char const* const times = std::getenv("HEED_ORACLE_TIMES")) count *= std::strtoull(times, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; seed += thinned) {
-    run_scenario<Q, K, V, O>(random_scenario(seed));
+    run_scenario<Q, K, V, O, rules_for<Q>>(random_scenario(seed));
     if (testing::Test::HasFailure()) return;  // one is enough to work on
   }
 }

@@ -27,11 +27,11 @@ void sweep_head_dims() {
       s.dim = dim, s.value_dim = value_dim;
       s.rule = turn % 2 == 0 ? rule_kind::none : rule_kind::causal;
       s.anchor_kind = turn % 4 < 2 ? anchor::rule::bottom_right : anchor::rule::top_left;
-      run_scenario<T, T, T, T>(s);
+      run_scenario<T, T, T, T, rules_for<T>>(s);
       HEED_STOP_ON_FAILURE();
       if (value_dim == dim) continue;
       std::swap(s.dim, s.value_dim);
-      run_scenario<T, T, T, T>(s);
+      run_scenario<T, T, T, T, rules_for<T>>(s);
       HEED_STOP_ON_FAILURE();
     }
   }
@@ -51,7 +51,7 @@ void sweep_lengths() {
         s.dim = turn % 2 == 0 ? 20 : 64, s.value_dim = turn % 3 == 0 ? 7 : s.dim;
         s.rule = rule;
         s.with_weights = turn % 5 == 0;
-        run_scenario<T, T, T, T>(s);
+        run_scenario<T, T, T, T, rules_for<T>>(s);
         HEED_STOP_ON_FAILURE();
       }
     }
@@ -64,7 +64,7 @@ void sweep_lengths() {
     s.dim = 16, s.value_dim = 17;
     s.rule = rule_kind::causal;
     s.threads = 0;
-    run_scenario<T, T, T, T>(s);
+    run_scenario<T, T, T, T, rules_for<T>>(s);
     HEED_STOP_ON_FAILURE();
   }
 }
@@ -80,7 +80,7 @@ void sweep_layouts() {
     scenario s = base;
     s.seed = 900 + static_cast<std::uint64_t>(kind);
     change(s) = kind;
-    run_scenario<T, T, T, T>(s);
+    run_scenario<T, T, T, T, rules_for<T>>(s);
   };
   for (layout kind : input_layouts) {
     run([](scenario& s) -> layout& { return s.query_layout; }, kind);
@@ -110,7 +110,7 @@ void sweep_hard_data() {
         if (turn % thinned != 0) continue;
         s.rows = 50, s.keys = 300, s.dim = 64, s.value_dim = 33;
         s.data = data, s.scale = scale, s.rule = rule;
-        run_scenario<T, T, T, T>(s);
+        run_scenario<T, T, T, T, rules_for<T>>(s);
         HEED_STOP_ON_FAILURE();
       }
     }
@@ -120,7 +120,7 @@ void sweep_hard_data() {
     s.seed = ++turn;
     s.rows = 2, s.keys = thinned > 1 ? 2048 : 16384, s.dim = 64, s.value_dim = 8;
     s.data = data;
-    run_scenario<T, T, T, T>(s);
+    run_scenario<T, T, T, T, rules_for<T>>(s);
     HEED_STOP_ON_FAILURE();
   }
 }
