@@ -88,6 +88,10 @@ TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
   for (std::uint64_t seed = 64000; seed < 64200; seed += thinned) {
     scenario s = seed % 4 == 0 ? decode_scenario(seed) : random_scenario(seed);
     s.rank = 4;
+    // What a bias of -inf hides is not asked here.
+    if (s.stage == stage_kind::bias || s.stage == stage_kind::masked_bias || s.stage == stage_kind::all) {
+      s.stage = stage_kind::none;
+    }
     s.keys = s.keys == 0 ? 1 : s.keys;
     testing::Message what;
     what << s;
