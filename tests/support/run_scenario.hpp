@@ -146,13 +146,6 @@ void run_scenario(scenario const& s) {
   });
 }
 
-/// Unoptimised code, and configurations that ask for it, run every tenth line of the table.
-#if defined(__OPTIMIZE__) && !defined(HEED_TEST_THINNED)
-inline constexpr std::uint64_t thinned = 1;
-#else
-inline constexpr std::uint64_t thinned = 10;
-#endif
-
 /// Scenarios [first, first + count) of one combination of types; HEED_ORACLE_SEED runs a single one, HEED_ORACLE_TIMES
 /// that many times as many.
 template <class Q, class K, class V, class O>

@@ -258,11 +258,18 @@ struct rule_data {
   }
 };
 
+/// Unoptimised code, and configurations that ask for it, run every tenth line of the table.
+#if defined(__OPTIMIZE__) && !defined(HEED_TEST_THINNED)
+inline constexpr std::uint64_t thinned = 1;
+#else
+inline constexpr std::uint64_t thinned = 10;
+#endif
+
 /// Every kind of rule costs the compiler a kernel for each type: half and bfloat16, which meet every rule in the
-/// combinations, take some of them here, the tests of many types a few.
+/// combinations, and thinned tests take some of them here, the tests of many types a few.
 enum class rules { all, some, few };
 template <class Element>
-inline constexpr rules rules_for = sizeof(Element) == 2 ? rules::some : rules::all;
+inline constexpr rules rules_for = sizeof(Element) == 2 || thinned > 1 ? rules::some : rules::all;
 
 /// Calls visit(rule) with the rule of the scenario.
 template <rules Choice = rules::all, class Visitor>
