@@ -32,7 +32,7 @@ std::string door_name(std::string const& function, std::string const& level) {
   return function.substr(begin, function.find_first_of("<(", begin) - begin);
 }
 
-bool is_door(std::string const& function, std::vector<std::string> const& levels) {
+[[maybe_unused]] bool is_door(std::string const& function, std::vector<std::string> const& levels) {
   return std::any_of(levels.begin(), levels.end(),
                      [&](std::string const& level) { return !door_name(function, level).empty(); });
 }
