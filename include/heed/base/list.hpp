@@ -28,7 +28,7 @@ inline constexpr bool is_span<std::span<Element, Count>> = true;
 template <class Element>
 class list {
  public:
-  constexpr list() = default;
+  HEED_FN constexpr list() noexcept {}
 
   // Implicit: lists are written as plain arguments.
   template <class Container>

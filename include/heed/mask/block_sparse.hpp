@@ -13,7 +13,7 @@ namespace heed {
 /// extent 1 is repeated, whatever its stride. Made from a tensor or a view, which must outlive the call.
 class block_map {
  public:
-  block_map() = default;
+  HEED_FN block_map() noexcept {}
   // Implicit: a member of block_sparse is written as a plain argument.
   template <class View>
   requires(!std::is_same_v<std::remove_cvref_t<View>, block_map>) HEED_INLINE block_map(View&& view)

@@ -11,7 +11,7 @@ class anchor {
  public:
   enum class rule : unsigned char { bottom_right, top_left, one_offset, offsets };
 
-  constexpr anchor() = default;
+  HEED_FN constexpr anchor() noexcept {}
   HEED_FN constexpr explicit anchor(rule kind) noexcept : kind_(kind) {}
   HEED_FN constexpr explicit anchor(index_t offset) noexcept : kind_(rule::one_offset), offset_(offset) {}
   HEED_FN constexpr explicit anchor(list<index_t> offsets) noexcept : kind_(rule::offsets), offsets_(offsets) {}

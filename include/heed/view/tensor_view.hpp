@@ -23,7 +23,7 @@ class tensor_view {
   static constexpr std::size_t rank = Rank;
 
   /// The null view: no data, all extents 0.
-  constexpr tensor_view() = default;
+  HEED_FN constexpr tensor_view() noexcept {}
 
   /// Row-major: the last axis is contiguous.
   HEED_FN constexpr tensor_view(Element* data, axes<Rank> extents) noexcept : data_(data) {

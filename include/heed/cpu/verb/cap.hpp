@@ -1,7 +1,6 @@
 // cap: the soft cap over the scores of one block.
 #pragma once
 
-#include <limits>
 #include <type_traits>
 
 #include "heed/base/index.hpp"
@@ -13,10 +12,10 @@ namespace heed::detail {
 /// The caller's cap (finite, > 0) as the verb takes it. One beyond the type changes no score of the type: 0, which is
 /// off. One below its normal numbers would be 0 to the kernels: the least of them.
 template <class Real>
-[[nodiscard]] constexpr Real cap_in(double cap) noexcept {
-  if (cap > double{(std::numeric_limits<Real>::max)()}) return Real(0);
-  if (cap < double{(std::numeric_limits<Real>::min)()}) return (std::numeric_limits<Real>::min)();
-  return static_cast<Real>(cap);
+[[nodiscard]] HEED_VERB constexpr Real cap_in(double cap) noexcept {
+  const double most = sizeof(Real) == 4 ? double{__FLT_MAX__} : __DBL_MAX__;
+  const double least = sizeof(Real) == 4 ? double{__FLT_MIN__} : __DBL_MIN__;
+  return cap > most ? Real(0) : static_cast<Real>(cap < least ? least : cap);
 }
 
 // What a score becomes: without a cap,
