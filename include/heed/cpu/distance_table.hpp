@@ -19,16 +19,7 @@ struct distance_table {
   static constexpr bool is_stage = true;
 
   template <class Real>
-  struct lanes {
-    Real const* term;
-    HEED_FN constexpr void adjust(Real& score, bool& visible, int lane) const noexcept {
-      const Real value = term[lane];
-      score += value;
-      visible = visible & (value != -static_cast<Real>(__builtin_inff()));
-    }
-  };
-  template <class Real>
-  [[nodiscard]] HEED_FN lanes<Real> on(strip<Real> const& rows) const noexcept {
+  [[nodiscard]] HEED_FN added_terms<Real> on(strip<Real> const& rows) const noexcept {
     const index_t low = lows[rows.batch * low_stride];
     const index_t away = clamped_add(rows.query - rows.key, rows.offset);
     const index_t place = lesser(greater(away, low - padding), low + count) - (low - padding);

@@ -24,6 +24,17 @@ struct lane_range {
   [[nodiscard]] HEED_FN constexpr bool allows(int lane) const noexcept { return (lane >= first) & (lane < end); }
 };
 
+/// Of a stage that adds a term, one for each lane: -inf hides, whatever comes later.
+template <class Real>
+struct added_terms {
+  Real const* term;
+  HEED_FN constexpr void adjust(Real& score, bool& visible, int lane) const noexcept {
+    const Real value = term[lane];
+    score += value;
+    visible = visible & (value != -static_cast<Real>(__builtin_inff()));
+  }
+};
+
 /// A row as the number of its lane; far ones become the nearest that no strip has.
 [[nodiscard]] HEED_FN constexpr int lane_of(index_t row) noexcept {
   constexpr index_t most = 1 << 20;

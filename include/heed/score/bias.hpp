@@ -49,16 +49,7 @@ class bias {
   [[nodiscard]] HEED_FN detail::operand const& terms() const noexcept { return terms_; }
 
   template <class Real>
-  struct lanes {
-    Real const* term;
-    HEED_FN constexpr void adjust(Real& score, bool& visible, int lane) const noexcept {
-      const Real value = term[lane];
-      score += value;
-      visible = visible & (value != -static_cast<Real>(__builtin_inff()));
-    }
-  };
-  template <class Real>
-  [[nodiscard]] HEED_FN constexpr lanes<Real> on(detail::strip<Real> const& rows) const noexcept {
+  [[nodiscard]] HEED_FN constexpr detail::added_terms<Real> on(detail::strip<Real> const& rows) const noexcept {
     return {rows.terms};
   }
 
