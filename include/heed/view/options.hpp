@@ -19,7 +19,8 @@ struct attention_options {
   /// Where the query block sits on the key axis, for every positional rule.
   heed::anchor anchor = bottom_right;
   /// Keep probabilities in the accumulate type. Otherwise they are rounded to bfloat16 where query, key, value and out
-  /// all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4).
+  /// all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4; Intel
+  /// since Sapphire Rapids, on AMX tiles).
   bool precise = false;
   /// 0: as many as the affinity mask (or the executor) allows and the work repays; 1: this thread only; n: at most n.
   /// Never changes a bit.
