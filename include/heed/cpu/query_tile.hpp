@@ -43,6 +43,7 @@ struct workspace {
   Real* block_max;         // [lanes]
   Real* hidden_max;        // [lanes], of scores that a rule has yet to look at: not used
   Real* rescale;           // [lanes]
+  Real* before_rule;       // null, or room for the scores that the rule is given, once more
   term_rows<Real>* terms;  // [dense stages], of the block at hand
   Real* packed_terms;      // [dense stages, term_step]
   index_t term_step;

@@ -48,6 +48,17 @@ template <class Real, element_kind Key, element_kind Value>
 #endif
 }
 
+/// The verbs that a backward pass needs beside the others.
+template <class Real>
+[[nodiscard]] gradient_verbs<Real> const& gradient_verbs_of(isa_level level) noexcept {
+#if defined(__x86_64__)
+  if (level == isa_level::v4) return v4::gradient_table<Real>;
+  if (level == isa_level::v3) return v3::gradient_table<Real>;
+#endif
+  (void)level;
+  return v1::gradient_table<Real>;
+}
+
 /// Only a rule with dense stages pays for what packs their terms.
 template <class Real, class Rule>
 [[nodiscard]] rule_verbs<Real> rule_verbs_of(isa_level level) noexcept {

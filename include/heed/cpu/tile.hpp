@@ -51,6 +51,20 @@ void compute_scores(kernel<Real> const& run, workspace<Real> const& work, query_
       tile.vectors * run.verb.lanes, scores, row_max, block_max, work.ahead->take(keys / 8 * run.query_words()));
 }
 
+/// Scores [keys, lanes], `vectors` of them, as the rule is given them: to where they are kept for later, if they are. What
+/// no rule is asked about is kept as 0.
+template <class Real>
+void keep_before_rule(workspace<Real> const& work, Real const* scores, index_t keys, index_t lanes, index_t used,
+                      bool is_asked) noexcept {
+  if (work.before_rule == nullptr) return;
+  Real* const kept = work.before_rule + (scores - work.scores);
+  for (index_t key = 0; key < keys; ++key) {
+    for (index_t lane = 0; lane < used; ++lane) {
+      kept[key * lanes + lane] = is_asked ? scores[key * lanes + lane] : Real(0);
+    }
+  }
+}
+
 /// Scores of the keys of one stretch, from `scores` on, through the soft cap and the rule, and block_max =
 /// max(block_max, those that are visible). `is_capped`: they are there already, of all vectors, before the rule.
 template <class Real>
@@ -67,6 +81,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   }
   if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) {
     for (index_t i = 0; i < keys * lanes; ++i) scores[i] = -infinity<Real>;
+    keep_before_rule(work, scores, keys, lanes, lanes, false);
   }
   if (part.seen == cover::none) return;
   const index_t skipped = part.first_vector * run.verb.lanes;
@@ -82,6 +97,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
       run.verb.cap_scores(scores, keys, lanes, vectors, run.rule_unit, run.cap, highest, is_ruled ? not_yet : highest);
     }
   }
+  keep_before_rule(work, scores, keys, lanes, vectors * run.verb.lanes, true);
   if (!is_ruled) return;
   block rows = area;
   rows.key_begin = part.key_begin;

@@ -34,6 +34,9 @@ inline constexpr index_t near_weights_bytes = 1024 * 1024;
 /// Strided K and V are copied to contiguous rows once a block serves this many query rows.
 inline constexpr index_t rows_that_repay_packing = 96;
 
+/// Rows of K and V, and of their gradients, that a thread works on at a time in a backward pass.
+inline constexpr index_t chunk_bytes = 512 * 1024;
+
 /// K and V that are packed once for all pieces of work, at a time.
 inline constexpr index_t packed_once_bytes = 16 * 1024 * 1024;
 

@@ -81,6 +81,20 @@ struct row_verbs {
                      Real const* next_out, index_t out_stride);
 };
 
+/// The verbs that only a backward pass needs. Rows of `from` and `to` are padded to whole vectors.
+template <class Real>
+struct gradient_verbs {
+  void (*key_gradients)(Real const* tile, index_t lanes, index_t keys, Real const* from, index_t rows, index_t stride,
+                        Real* to);
+  void (*key_gradients_visible)(Real const* tile, Real const* scores, index_t lanes, index_t keys, Real const* from,
+                                index_t rows, index_t stride, Real* to);
+  void (*differentiate)(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors, index_t keys,
+                        Real to_exponent, Real const* lse, Real const* delta);
+  void (*cap_gradient)(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap);
+  void (*column_dots)(Real const* one, Real const* other, index_t columns, int vectors, Real* out);
+  bool (*all_finite)(Real const* from, index_t rows, index_t row_stride, index_t columns);
+};
+
 /// The verbs of one rule, which is the caller's, with its type forgotten.
 template <class Real>
 struct rule_verbs {

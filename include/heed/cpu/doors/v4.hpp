@@ -4,7 +4,9 @@
 #include "heed/cpu/verb/accumulate.hpp"
 #include "heed/cpu/verb/add_rows.hpp"
 #include "heed/cpu/verb/cap.hpp"
+#include "heed/cpu/verb/differentiate.hpp"
 #include "heed/cpu/verb/dot_rows.hpp"
+#include "heed/cpu/verb/key_gradients.hpp"
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verb/rule.hpp"
 #include "heed/cpu/verb/scores.hpp"
@@ -20,6 +22,9 @@ template <class Real>
 using pack = simd<Real, 64 / static_cast<int>(sizeof(Real))>;
 inline constexpr int tile_rows = 8;  // keys or value dimensions in one register tile
 inline constexpr int row_tile = 4;   // vectors beside each other in a tile of four rows
+// Keys, and vectors of columns, in one register tile of their gradients.
+inline constexpr int gradient_keys = 8;
+inline constexpr int gradient_vectors = 2;
 
 template <class Real, int Vectors>
 HEED_DOOR_V4 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
@@ -145,6 +150,40 @@ template <class Real, element_kind Key, element_kind Value>
 inline constexpr row_verbs<Real> row_table{pack<Real>::lanes,     reads_in_place<pack<Real>>(element_kind::bfloat16),
                                            dot_rows<Real, Key>,   softmax_rows<Real>,
                                            add_rows<Real, Value>, merge_rows<Real>};
+
+template <class Real>
+HEED_DOOR_V4 void key_gradients(Real const* tile, index_t lanes, index_t keys, Real const* from, index_t rows,
+                                index_t stride, Real* to) {
+  detail::key_gradients<pack<Real>, gradient_keys, gradient_vectors>(tile, lanes, keys, from, rows, stride, to);
+}
+template <class Real>
+HEED_DOOR_V4 void key_gradients_visible(Real const* tile, Real const* scores, index_t lanes, index_t keys,
+                                        Real const* from, index_t rows, index_t stride, Real* to) {
+  detail::key_gradients_visible<pack<Real>>(tile, scores, lanes, keys, from, rows, stride, to);
+}
+template <class Real>
+HEED_DOOR_V4 void differentiate(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors,
+                                index_t keys, Real to_exponent, Real const* lse, Real const* delta) {
+  detail::differentiate<pack<Real>>(scores, gradient, keep, lanes, vectors, keys, to_exponent, lse, delta);
+}
+template <class Real>
+HEED_DOOR_V4 void cap_gradient(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors,
+                               Real cap) {
+  detail::cap_gradient<pack<Real>>(capped, gradient, keys, lanes, vectors, cap);
+}
+template <class Real>
+HEED_DOOR_V4 void column_dots(Real const* one, Real const* other, index_t columns, int vectors, Real* out) {
+  detail::column_dots<pack<Real>>(one, other, columns, vectors, out);
+}
+template <class Real>
+HEED_DOOR_V4 bool all_finite(Real const* from, index_t rows, index_t row_stride, index_t columns) {
+  return detail::all_finite<pack<Real>>(from, rows, row_stride, columns);
+}
+
+template <class Real>
+inline constexpr gradient_verbs<Real> gradient_table{key_gradients<Real>, key_gradients_visible<Real>,
+                                                     differentiate<Real>, cap_gradient<Real>,
+                                                     column_dots<Real>,   all_finite<Real>};
 
 }  // namespace v4
 }  // namespace HEED_ABI

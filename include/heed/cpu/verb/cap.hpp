@@ -82,4 +82,27 @@ HEED_VERB void cap_scores(typename Simd::scalar* scores, index_t keys, index_t l
   }
 }
 
+/// gradient [keys, lanes], with respect to scores under a cap (not 0), becomes that with respect to the scores before it:
+/// times 1 - (capped / cap)^2. Where it is 0 it stays so.
+template <class Simd>
+HEED_VERB void cap_gradient(typename Simd::scalar const* capped, typename Simd::scalar* gradient, index_t keys,
+                            index_t lanes, int vectors, typename Simd::scalar cap) noexcept {
+  using Real = typename Simd::scalar;
+  using vector = typename Simd::vector;
+  // As above: neither a large cap nor its inverse may underflow.
+  const Real part = cap > Real(1) ? Real(0.25) : Real(1);
+  const Real inverse = Real(1) / (cap * part);
+  for (index_t key = 0; key < keys; ++key) {
+    for (int v = 0; v < vectors; ++v) {
+      const index_t place = key * lanes + v * Simd::lanes;
+      vector score, slope;
+      Simd::load(score, capped + place);
+      Simd::load(slope, gradient + place);
+      score = score * part * inverse;
+      slope = slope == vector{} ? vector{} : slope * (Real(1) - score * score);
+      Simd::store(gradient + place, slope);
+    }
+  }
+}
+
 }  // namespace heed::detail

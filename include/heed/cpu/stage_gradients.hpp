@@ -1,0 +1,185 @@
+// The gradients of a rule's stages: what each tile of scores adds to them, and in which order.
+#pragma once
+
+#include "heed/cpu/query_tile.hpp"
+#include "heed/score/alibi.hpp"
+#include "heed/score/bias.hpp"
+#include "heed/score/relative.hpp"
+#include "heed/score/sink.hpp"
+
+namespace heed::detail {
+
+enum class stage_kind : unsigned char { bias, slopes, table };
+
+/// One stage that adds terms to scores, in the order written, and where its gradient goes.
+struct stage_gradient {
+  stage_kind kind = stage_kind::bias;
+  operand to;                            // as the caller gave it; not given: not wanted
+  relative_bias const* table = nullptr;  // of a table: whose buckets
+
+  // Of a bias: its sums, in the accumulate type, in `to` itself where it has that type.
+  void* sums = nullptr;
+  index_t strides[4] = {0, 0, 0, 0};
+  bool in_place = false;
+  bool is_own = false;  // each score has a term of its own, so that nothing is summed
+
+  // Of all others, and of a bias that keys share: numbers that each tile sums for itself first.
+  index_t slot = 0;
+  index_t slots = 0;
+  double* totals = nullptr;  // of slopes and tables [slots, num_heads]
+
+  [[nodiscard]] bool wanted() const noexcept { return to.given() && !to.empty(); }
+  [[nodiscard]] bool has_keys() const noexcept { return to.extents[3] != 1; }
+  [[nodiscard]] bool has_rows() const noexcept { return to.extents[2] != 1; }
+  [[nodiscard]] bool is_dense() const noexcept { return kind == stage_kind::bias && has_keys() && has_rows(); }
+
+  template <class Real>
+  [[nodiscard]] Real* at(index_t batch, index_t head, index_t row, index_t key) const noexcept {
+    return static_cast<Real*>(sums) + batch * strides[0] + head * strides[1] + row * strides[2] + key * strides[3];
+  }
+};
+
+inline namespace HEED_ABI {
+
+/// A bias: block of gradients as rows [rows, keys], into its sums.
+template <class Real>
+void add_rows_of_bias(stage_gradient const& stage, block const& area, Real const* rows) noexcept {
+  const index_t keys = area.key_end - area.key_begin, step = stage.strides[3];
+  for (index_t row = area.query_begin; row < area.query_end; ++row, rows += keys) {
+    Real* const to = stage.at<Real>(area.batch, area.head, row, area.key_begin);
+    if (step == 1) {
+      for (index_t key = 0; key < keys; ++key) to[key] = stage.is_own ? rows[key] : to[key] + rows[key];
+    } else {
+      for (index_t key = 0; key < keys; ++key) to[key * step] = stage.is_own ? rows[key] : to[key * step] + rows[key];
+    }
+  }
+}
+
+/// Gradients [keys, lanes] of the scores at one stage, `rows` of the lanes used: into the stage's sums, or into the
+/// tile's own slots.
+template <class Real>
+void collect_stage(kernel<Real> const& run, stage_gradient const& stage, block const& area, int vectors,
+                   Real const* gradient, Real* spare, double* slots) noexcept {
+  const index_t lanes = index_t{vectors} * run.verb.lanes;
+  const index_t keys = area.key_end - area.key_begin, rows = area.query_end - area.query_begin;
+  slots += stage.slot;
+  if (stage.is_dense()) {
+    if (stage.is_own && stage.strides[3] == 1) {
+      return run.verb.unpack_tile(gradient, ones<Real>.lanes, vectors, rows, keys,
+                                  stage.at<Real>(area.batch, area.head, area.query_begin, area.key_begin),
+                                  stage.strides[2]);
+    }
+    run.verb.unpack_tile(gradient, ones<Real>.lanes, vectors, rows, keys, spare, keys);
+    return add_rows_of_bias(stage, area, spare);
+  }
+  if (stage.kind == stage_kind::bias && stage.has_keys()) {
+    for (index_t key = 0; key < keys; ++key, gradient += lanes) {
+      Real sum = 0;
+      for (index_t row = 0; row < rows; ++row) sum += gradient[row];
+      *stage.at<Real>(area.batch, area.head, 0, area.key_begin + key) += sum;
+    }
+    return;
+  }
+  Real* const sums = spare;  // [lanes], or for each distance
+  if (stage.kind == stage_kind::table) {
+    // A distance is a diagonal: lane - key, from 1 - keys on.
+    for (index_t place = 0; place < keys + rows - 1; ++place) sums[place] = Real(0);
+    for (index_t key = 0; key < keys; ++key, gradient += lanes) {
+      Real* const diagonal = sums + keys - 1 - key;
+      for (index_t row = 0; row < rows; ++row) diagonal[row] += gradient[row];
+    }
+    for (index_t place = 0; place < keys + rows - 1; ++place) {
+      const index_t ahead =
+          saturating_sub(area.key_begin + keys - 1 - place - area.query_begin, area.offset);
+      slots[stage.table->bucket(ahead)] += static_cast<double>(sums[place]);
+    }
+    return;
+  }
+  for (index_t row = 0; row < rows; ++row) sums[row] = Real(0);
+  for (index_t key = 0; key < keys; ++key, gradient += lanes) {
+    const Real distance =
+        static_cast<Real>(clamped_add(area.query_begin - area.key_begin - key, area.offset));
+    for (index_t row = 0; row < rows; ++row) {
+      const Real away = distance + static_cast<Real>(static_cast<int>(row));
+      sums[row] += stage.kind == stage_kind::bias ? gradient[row] : (away < Real(0) ? away : -away) * gradient[row];
+    }
+  }
+  const bool by_row = stage.kind == stage_kind::bias && stage.has_rows();
+  for (index_t row = 0; row < rows; ++row) slots[by_row ? row : 0] += static_cast<double>(sums[row]);
+}
+
+/// The slots of a finished tile, into the sums of the stage.
+template <class Real>
+void add_slots(stage_gradient const& stage, index_t batch, index_t head, index_t num_heads, index_t query_begin,
+               index_t rows, double const* slots) noexcept {
+  slots += stage.slot;
+  if (stage.kind != stage_kind::bias) {
+    for (index_t i = 0; i < stage.slots; ++i) stage.totals[i * num_heads + head] += slots[i];
+  } else if (!stage.has_keys()) {
+    for (index_t i = 0; i < (stage.has_rows() ? rows : 1); ++i) {
+      *stage.at<Real>(batch, head, stage.has_rows() ? query_begin + i : 0, 0) += static_cast<Real>(slots[i]);
+    }
+  }
+}
+
+/// Rounds what was summed to the caller's elements, once.
+template <class Number>
+void write_sums(operand const& to, Number const* sums, index_t const (&strides)[4]) noexcept {
+  with_element(to.kind, [&](auto element) {
+    using element_type = decltype(element);
+    for (index_t batch = 0; batch < to.extents[0]; ++batch) {
+      for (index_t head = 0; head < to.extents[1]; ++head) {
+        for (index_t row = 0; row < to.extents[2]; ++row) {
+          element_type* const line = static_cast<element_type*>(to.row(batch, head, row));
+          Number const* const from = sums + batch * strides[0] + head * strides[1] + row * strides[2];
+          for (index_t column = 0; column < to.extents[3]; ++column) {
+            line[column * to.strides[3]] = static_cast<element_type>(from[column * strides[3]]);
+          }
+        }
+      }
+    }
+  });
+}
+
+/// The stages of a rule that add terms, in the order written; `bias`, `slopes` and `tables` are where their gradients
+/// go, again in that order, with operands that are not given for those that are not wanted.
+template <class Rule, class Operands>
+void note_stages(Rule const& rule, Operands const& biases, Operands const& slopes, Operands const& tables,
+                 std::vector<stage_gradient>& stages) {
+  std::size_t bias_count = 0, slope_count = 0, table_count = 0;
+  const auto take = [](Operands const& from, std::size_t& count) {
+    const std::size_t place = count++;
+    return place < from.size() ? from[place] : operand{};
+  };
+  for_each_rule(rule, [&](auto const& one) {
+    using type = std::remove_cvref_t<decltype(one)>;
+    stage_gradient stage;
+    if constexpr (std::is_same_v<type, bias>) {
+      stage.to = take(biases, bias_count);
+      if (stage.wanted() && !stage.has_keys()) stage.slots = stage.has_rows() ? -1 : 1;  // -1: one for each lane
+    } else if constexpr (std::is_same_v<type, alibi>) {
+      stage.kind = stage_kind::slopes;
+      stage.to = take(slopes, slope_count);
+      stage.slots = 1;
+    } else if constexpr (std::is_same_v<type, relative_bias>) {
+      stage.kind = stage_kind::table;
+      stage.to = take(tables, table_count);
+      stage.table = &one;
+      stage.slots = one.table.extent(0);
+    } else {
+      return;
+    }
+    stages.push_back(stage);
+  });
+}
+
+/// The sinks of a rule, in the order written.
+template <class Rule>
+void note_sinks(Rule const& rule, std::vector<list<float>>& sinks) {
+  for_each_rule(rule, [&](auto const& one) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, sink>) sinks.push_back(one.logits);
+  });
+}
+
+}  // namespace HEED_ABI
+}  // namespace heed::detail
