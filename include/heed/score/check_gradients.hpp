@@ -34,8 +34,8 @@ class stage_gradients {
     if (given_.size() <= met_) return true;
     return broken.fail(
         errc::gradient_without_stage,
-        "gradients(...).%s is given %lld times, but the rule has %lld of heed::%s; give it once for each, "
-        "in the order they appear in the rule, nullptr where a gradient is not wanted",
+        "gradients(...).%s: %lld given, but the rule has %lld of heed::%s; give one for each, in the order they "
+        "appear in the rule, nullptr where it is not wanted",
         member_, static_cast<long long>(given_.size()), static_cast<long long>(met_), stage_);
   }
 
