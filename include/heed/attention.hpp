@@ -46,15 +46,6 @@ template <class Given>
 template <class Query>
 using accumulate_type = std::conditional_t<element_kind_of<element_of<Query>> == element_kind::float64, double, float>;
 
-template <class Given>
-[[nodiscard]] HEED_INLINE auto view_of_tensor(Given const& given) noexcept {
-  if constexpr (is_tensor<Given>) {
-    return given.view();
-  } else {
-    return given;
-  }
-}
-
 inline namespace HEED_ABI {
 
 /// Says at compile time what the operands must be, then forgets their types.
@@ -103,14 +94,20 @@ template <class Rule>
   return check_isa(broken) && read_problem(call, broken) && check_rule(rule, call, broken);
 }
 
-template <class Rule>
-void check_or_raise(problem& call, Rule const& rule, char const* function) {
+/// `check(report)` once without a text, and with one where it fails.
+template <class Check>
+void require(Check const& check, char const* function) {
   report quick(function);
-  if (check(call, rule, quick)) return;
+  if (check(quick)) return;
   std::string text;
   report spoken(function, &text);
-  (void)check(call, rule, spoken);
+  (void)check(spoken);
   raise(spoken.code(), text);
+}
+
+template <class Rule>
+void check_or_raise(problem& call, Rule const& rule, char const* function) {
+  require([&](report& broken) { return check(call, rule, broken); }, function);
 }
 
 /// The verbs for operands of these types. The bf16 dot product rounds probabilities to bfloat16, which a bfloat16

@@ -55,7 +55,7 @@ inline namespace HEED_ABI {
       return broken.fail(errc::wrong_rank, "%s has rank %d but must have rank %d: the axes of out%s", name, box.rank,
                          rank, is_out ? "" : " without head_dim");
     }
-    return check_memory(box, name, is_out, broken) &&
+    return check_memory(box, name, is_out ? axes_given::rows_and_columns : axes_given::rows, broken) &&
            check_shape(shape, box, name, is_out, false, is_out ? shape.head_dim_v : 1, is_out ? "head_dim_v" : "",
                        broken);
   };
@@ -98,13 +98,7 @@ template <class Part>
 void run_merge(outputs const& to, Part const* parts, index_t count) {
   const fp_environment environment;
   const merge_call call{to.out_operand(), to.lse_operand(), parts, count};
-  report quick("heed::merge");
-  if (!check_merge(to, call, quick)) {
-    std::string text;
-    report spoken("heed::merge", &text);
-    (void)check_merge(to, call, spoken);
-    raise(spoken.code(), text);
-  }
+  require([&](report& broken) { return check_merge(to, call, broken); }, "heed::merge");
   if (call.out.empty()) return;
   if (merges_in_double(call)) {
     merger<double>(call).run();

@@ -5,6 +5,7 @@
 #include "heed/base/config.hpp"
 // clang-format on
 #include "heed/attention.hpp"
+#include "heed/attention_backward.hpp"
 #include "heed/attention_merge.hpp"
 #include "heed/explain.hpp"
 #include "heed/mask/block_sparse_patterns.hpp"

@@ -45,6 +45,8 @@ enum class errc : int {
   output_overlaps_output,  ///< two outputs share an element
   output_overlaps_itself,  ///< two indices of one output name the same element
   unused_output,           ///< an output was asked for that the function does not write (merge: weights, scores)
+  gradient_without_stage,  ///< a gradient of a bias, sink, slopes or table that the rule does not have
+  gradient_wrong_shape,    ///< a gradient of a bias, sink, slopes or table has not the shape of that
   not_mergeable,           ///< merge_heads: no single stride steps over head and head_dim
   unknown_isa,             ///< HEED_ISA names no level
   unavailable_isa,         ///< HEED_ISA names a level that this processor does not have

@@ -22,9 +22,15 @@ template <class Rule>
 /// No output may lie in what the rule reads.
 [[nodiscard]] inline bool check_rule_memory(operand const& read, char const* name, problem const& call,
                                             report& broken) {
+  for (score_output const& one : call.scores) {
+    if (!check_overlap(one.to, "scores", read, name, errc::output_overlaps_input, broken)) return false;
+  }
   return check_overlap(call.out, "out", read, name, errc::output_overlaps_input, broken) &&
          check_overlap(call.lse, "lse", read, name, errc::output_overlaps_input, broken) &&
-         check_overlap(call.weights, "weights", read, name, errc::output_overlaps_input, broken);
+         check_overlap(call.weights, "weights", read, name, errc::output_overlaps_input, broken) &&
+         (call.gradients == nullptr || call.gradients->all_of([&](named_gradient const& one) {
+           return check_overlap(one, read, name, errc::output_overlaps_input, broken);
+         }));
 }
 
 /// Whether what a rule reads for each score broadcasts to the scores and may be read; `kind` names it in the text.
@@ -37,23 +43,17 @@ template <class Rule>
   }
   const index_t leading = box.rank == 3 ? box.extents[1] : 0;
   if (!broadcasts) {
-    char got[96] = "[";
-    int used = 1;
-    for (int axis = 4 - box.rank; axis < 4; ++axis) {
-      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
-                            static_cast<long long>(box.extents[axis]));
-    }
     return broken.fail(
         code,
-        "%s has the shape %s], which does not broadcast to [batch_size=%lld, num_heads=%lld, "
+        "%s has the shape %s, which does not broadcast to [batch_size=%lld, num_heads=%lld, "
         "seq_len_q=%lld, seq_len_kv=%lld]: shapes align right, and each axis must be 1 or equal%s%s%s",
-        name, got, static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]),
-        static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
+        name, shape_text(box, axes_given::aligned).text, static_cast<long long>(wanted[0]),
+        static_cast<long long>(wanted[1]), static_cast<long long>(wanted[2]), static_cast<long long>(wanted[3]),
         leading != 0 && leading == wanted[0] ? "; rank 3 is [num_heads, seq_len_q, seq_len_kv], one " : "",
         leading != 0 && leading == wanted[0] ? kind : "",
         leading != 0 && leading == wanted[0] ? " per batch item is [batch_size, 1, seq_len_q, seq_len_kv]" : "");
   }
-  return check_memory(box, name, true, broken) && check_rule_memory(box, name, call, broken);
+  return check_memory(box, name, axes_given::aligned, broken) && check_rule_memory(box, name, call, broken);
 }
 
 template <bool Keep>
@@ -181,21 +181,17 @@ template <bool Keep>
     fits = fits && (box.extents[axis] == 1 || box.extents[axis] == wanted[axis]);
   }
   if (!fits) {
-    char got[100] = "no shape";
-    int used = 0;
-    for (int axis = 4 - box.rank; axis < 4; ++axis) {
-      used += std::snprintf(got + used, sizeof got - static_cast<std::size_t>(used), "%s%lld%s", used > 0 ? ", " : "[",
-                            static_cast<long long>(box.extents[axis]), axis == 3 ? "]" : "");
-    }
     return broken.fail(errc::mask_not_broadcastable,
                        "block_sparse.blocks has %s%s, which does not broadcast to [batch_size=%lld, num_heads=%lld, "
                        "seq_len_q / block_rows=%lld, seq_len_kv / block_keys=%lld], both rounded up: shapes align "
                        "right, and each axis must be 1 or equal",
-                       box.rank > 0 ? "the shape " : "", got, static_cast<long long>(wanted[0]),
+                       box.rank > 0 ? "the shape " : "no shape",
+                       box.rank > 0 ? shape_text(box, axes_given::aligned).text : "", static_cast<long long>(wanted[0]),
                        static_cast<long long>(wanted[1]), static_cast<long long>(wanted[2]),
                        static_cast<long long>(wanted[3]));
   }
-  return check_memory(box, "block_sparse.blocks", true, broken) && check_rule_memory(box, "block_sparse", call, broken);
+  return check_memory(box, "block_sparse.blocks", axes_given::aligned, broken) &&
+         check_rule_memory(box, "block_sparse", call, broken);
 }
 
 /// Every rule that `&` has joined.

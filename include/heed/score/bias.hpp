@@ -31,17 +31,7 @@ class bias {
       static_assert(std::is_lvalue_reference_v<View> || !detail::is_tensor<view_type>,
                     "heed::bias: a temporary tensor is gone before the call reads it; give it a name first, and pass "
                     "that");
-      if constexpr (floating_element<typename view_type::value_type>) {
-        using element = typename view_type::value_type;
-        terms_.data = const_cast<void*>(static_cast<void const*>(view.data()));
-        terms_.kind = element_kind_of<element>;
-        terms_.rank = static_cast<int>(view_type::rank);
-        for (std::size_t axis = 0; axis < view_type::rank; ++axis) {
-          const std::size_t place = axis + 4 - view_type::rank;
-          terms_.extents[place] = view.extent(axis);
-          terms_.strides[place] = view.extent(axis) == 1 ? 0 : view.stride(axis);
-        }
-      }
+      terms_ = detail::aligned_operand_of(view);
     }
   }
 

@@ -14,6 +14,10 @@ inline namespace HEED_ABI {
   return check_broadcast(stage.terms(), "bias", "bias", errc::bias_not_broadcastable, call, broken);
 }
 
+[[nodiscard]] inline operand operand_of_list(list<float> const& numbers) noexcept {
+  return operand_of(tensor_view<float const, 1>(numbers.data(), {numbers.size()}));
+}
+
 /// One number for each query head; `fix` says where they come from.
 [[nodiscard]] inline bool check_head_list(list<float> const& numbers, char const* name, char const* fix, errc code,
                                           problem const& call, report& broken) {
@@ -21,8 +25,7 @@ inline namespace HEED_ABI {
     return broken.fail(code, "%s has %lld numbers for num_heads %lld; give one for each query head%s", name,
                        static_cast<long long>(numbers.size()), static_cast<long long>(call.num_heads), fix);
   }
-  const operand box = operand_of(tensor_view<float const, 1>(numbers.data(), {numbers.size()}));
-  return check_rule_memory(box, name, call, broken);
+  return check_rule_memory(operand_of_list(numbers), name, call, broken);
 }
 
 [[nodiscard]] inline bool check_rule(alibi const& stage, problem const& call, report& broken) {
@@ -51,7 +54,7 @@ inline namespace HEED_ABI {
                        static_cast<long long>(stage.buckets_per_direction()),
                        stage.bidirectional ? " of a direction" : "");
   }
-  return check_memory(box, "relative_bias.table", true, broken) &&
+  return check_memory(box, "relative_bias.table", axes_given::aligned, broken) &&
          check_rule_memory(box, "relative_bias.table", call, broken);
 }
 

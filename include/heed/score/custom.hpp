@@ -21,6 +21,10 @@ template <class Function, class Real>
   }
 }
 
+/// Stands in until heed::dual is there to answer.
+template <class Function, class Derivative>
+inline constexpr bool has_slope = true;
+
 }  // namespace detail
 
 /// score = f(score, position), for each score of a block that some row may see.

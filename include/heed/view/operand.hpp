@@ -49,4 +49,20 @@ template <class Element, std::size_t Rank>
   return result;
 }
 
+/// What broadcasts to scores: of any rank, its axes are the last of [batch, head, query, key], and one of extent 1 is
+/// repeated, whatever its stride.
+template <class View>
+[[nodiscard]] HEED_INLINE operand aligned_operand_of(View const& view) noexcept {
+  operand result;
+  result.data = const_cast<void*>(static_cast<void const*>(view.data()));
+  result.kind = element_kind_of<typename View::value_type>;
+  result.rank = static_cast<int>(View::rank);
+  for (std::size_t axis = 0; axis < View::rank; ++axis) {
+    const std::size_t place = axis + 4 - View::rank;
+    result.extents[place] = view.extent(axis);
+    result.strides[place] = view.extent(axis) == 1 ? 0 : view.stride(axis);
+  }
+  return result;
+}
+
 }  // namespace heed::detail

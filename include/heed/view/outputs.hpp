@@ -52,7 +52,7 @@ class outputs {
   [[nodiscard]] HEED_INLINE detail::operand const& lse_operand() const noexcept { return lse_; }
   [[nodiscard]] HEED_INLINE detail::operand const& weights_operand() const noexcept { return weights_; }
   [[nodiscard]] HEED_INLINE detail::score_list score_operands() const noexcept {
-    return {scores_.begin(), scores_.end()};
+    return {{scores_.begin(), scores_.end()}};
   }
 
   /// A view of a tensor or view that may be written; misuse stops here with its reason.
@@ -63,6 +63,8 @@ class outputs {
         detail::tensor_like<View>,
         "heed: an output must be a heed::tensor or a heed::tensor_view; wrap other memory in heed::tensor_view "
         "(for Eigen: heed::as_view)");
+    static_assert(floating_element<typename type::value_type>,
+                  "heed: an output must hold half, bfloat16, float or double");
     if constexpr (detail::is_tensor<type>) {
       static_assert(!std::is_const_v<std::remove_reference_t<View>>,
                     "heed: an output is a const tensor and cannot be written; pass a non-const one");
@@ -70,8 +72,6 @@ class outputs {
     } else {
       static_assert(!std::is_const_v<typename type::element_type>,
                     "heed: an output is a view of const elements and cannot be written; pass a view of non-const ones");
-      static_assert(floating_element<typename type::value_type>,
-                    "heed: an output must hold half, bfloat16, float or double");
       return given;
     }
   }
@@ -86,7 +86,7 @@ class outputs {
   detail::operand out_;
   detail::operand lse_;
   detail::operand weights_;
-  detail::score_outputs scores_;
+  detail::item_list<detail::score_output> scores_;
 };
 
 /// Names the outputs of a call: `into(out)`, `into(out).lse(l)`, `into(out).lse(l).weights(w)`,

@@ -20,14 +20,7 @@ template <class Out, class Lse>
                 "heed::tensor_view (for Eigen: heed::as_view)");
   static_assert(floating_element<typename Out::value_type> && floating_element<typename Lse::value_type>,
                 "heed::partial: out and lse must hold half, bfloat16, float or double; convert their elements first");
-  const auto view = [](auto const& given) __attribute__((always_inline)) {
-    if constexpr (detail::is_tensor<std::remove_cvref_t<decltype(given)>>) {
-      return given.view();
-    } else {
-      return given;
-    }
-  };
-  return {detail::operand_of(view(out)), detail::operand_of(view(lse), false)};
+  return {detail::operand_of(detail::view_of_tensor(out)), detail::operand_of(detail::view_of_tensor(lse), false)};
 }
 
 }  // namespace heed

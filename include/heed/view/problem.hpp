@@ -3,6 +3,7 @@
 
 #include "heed/base/fp_environment.hpp"
 #include "heed/base/report.hpp"
+#include "heed/view/gradients.hpp"
 #include "heed/view/options.hpp"
 #include "heed/view/outputs.hpp"
 #include "heed/view/overlap.hpp"
@@ -14,6 +15,7 @@ struct problem {
   operand query, key, value;  // [B, Hq, Sq, D], [B, Hkv, Skv, D], [B, Hkv, Skv, Dv]
   operand out, lse, weights;  // [B, Hq, Sq, Dv], [B, Hq, Sq, 1], [B, Hq, Sq, Skv]; the last two may be absent
   score_list scores;          // [B, Hq, Sq, Skv] each
+  gradient_targets const* gradients = nullptr;  // of a backward pass, which has none of the outputs above
   attention_options options;
   fp_state environment;  // the caller's, for the code of others that a call runs
   index_t batch_size = 0;
@@ -29,15 +31,21 @@ struct problem {
   [[nodiscard]] bool nothing_to_do() const noexcept { return batch_size == 0 || num_heads == 0 || seq_len_q == 0; }
 };
 
+/// Which axes of an operand the caller gave: the rows of query and the like, those without the last one, or the last
+/// ones of [batch, head, query, key].
+enum class axes_given : unsigned char { rows_and_columns, rows, aligned };
+
 /// "[2, 5, 76, 64]" of the axes that the caller gave.
 struct shape_text {
   char text[96];
 
-  explicit shape_text(operand const& box, bool has_columns = true) noexcept {
+  explicit shape_text(operand const& box, axes_given given = axes_given::rows_and_columns) noexcept {
+    const bool has_columns = given != axes_given::rows, is_aligned = given == axes_given::aligned;
     int used = std::snprintf(text, sizeof text, "[");
     for (int axis = 0; axis < (has_columns ? 4 : 3); ++axis) {
-      if (axis == 0 && box.rank < (has_columns ? 3 : 2)) continue;
-      if (axis == 1 && box.rank < (has_columns ? 4 : 3)) continue;
+      if (is_aligned && axis < 4 - box.rank) continue;
+      if (!is_aligned && axis == 0 && box.rank < (has_columns ? 3 : 2)) continue;
+      if (!is_aligned && axis == 1 && box.rank < (has_columns ? 4 : 3)) continue;
       used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s%lld", used > 1 ? ", " : "",
                             static_cast<long long>(box.extents[axis]));
     }
@@ -45,11 +53,11 @@ struct shape_text {
   }
 };
 
-[[nodiscard]] inline bool check_memory(operand const& box, char const* name, bool has_columns, report& broken) {
+[[nodiscard]] inline bool check_memory(operand const& box, char const* name, axes_given given, report& broken) {
   for (index_t extent : box.extents) {
     if (extent < 0) {
       return broken.fail(errc::negative_extent, "%s has the shape %s; extents must be 0 or more", name,
-                         shape_text(box, has_columns).text);
+                         shape_text(box, given).text);
     }
   }
   if (box.empty()) return true;
@@ -63,12 +71,12 @@ struct shape_text {
     return broken.fail(errc::size_overflow,
                        "%s with the shape %s and its strides spans more bytes than 64-bit arithmetic holds; "
                        "check the extents and strides",
-                       name, shape_text(box, has_columns).text);
+                       name, shape_text(box, given).text);
   }
   if (box.data == nullptr) {
     return broken.fail(errc::null_data,
                        "%s has the shape %s but its data pointer is null; only an empty view may be null", name,
-                       shape_text(box, has_columns).text);
+                       shape_text(box, given).text);
   }
   return true;
 }
@@ -143,7 +151,7 @@ struct shape_text {
   }
   return broken.fail(code, "%s must be [%s%s%s=%lld%s], got %s", name, batch_axis, head_axis,
                      per_key ? "seq_len_kv" : "seq_len_q", static_cast<long long>(rows), column_axis,
-                     shape_text(box, has_columns).text);
+                     shape_text(box, has_columns ? axes_given::rows_and_columns : axes_given::rows).text);
 }
 
 [[nodiscard]] inline bool check_shapes(problem const& call, report& broken) {
@@ -232,17 +240,30 @@ struct shape_text {
                                            : "has strides too irregular to prove that every index has its own element");
 }
 
+/// The same for one gradient, whose name is put together only where it is needed.
+[[nodiscard]] inline bool check_overlap(named_gradient const& output, operand const& input, char const* input_name,
+                                        errc code, report& broken) {
+  return overlaps(*output.box, input) == overlap::no ||
+         check_overlap(*output.box, gradient_name(output).text, input, input_name, code, broken);
+}
+
+/// The numbers of at_offset; not given where there are none.
+[[nodiscard]] inline operand offsets_of(attention_options const& options) noexcept {
+  operand offsets;
+  if (options.anchor.kind() == anchor::rule::offsets) {
+    const list<index_t> numbers = options.anchor.offsets();
+    offsets = operand_of(tensor_view<index_t const, 1>(numbers.data(), {numbers.size()}));
+    offsets.kind = element_kind::float64;  // as wide as an index_t
+  }
+  return offsets;
+}
+
 [[nodiscard]] inline bool check_outputs(problem const& call, report& broken) {
   struct named {
     operand const* box;
     char const* name;
   };
-  operand offsets;
-  if (call.options.anchor.kind() == anchor::rule::offsets) {
-    const list<index_t> numbers = call.options.anchor.offsets();
-    offsets = operand_of(tensor_view<index_t const, 1>(numbers.data(), {numbers.size()}));
-    offsets.kind = element_kind::float64;  // as wide as an index_t
-  }
+  const operand offsets = offsets_of(call.options);
   const named read[] = {
       {&call.query, "query"}, {&call.key, "key"}, {&call.value, "value"}, {&offsets, "the offsets of at_offset"}};
   const named written[] = {{&call.out, "out"}, {&call.lse, "lse"}, {&call.weights, "weights"}};
@@ -282,15 +303,15 @@ struct shape_text {
   struct named {
     operand const* box;
     char const* name;
-    bool has_columns;
+    axes_given axes = axes_given::rows_and_columns;
   };
   for (named other :
-       {named{&call.query, "query", true}, named{&call.key, "key", true}, named{&call.value, "value", true},
-        named{&call.out, "out", true}, named{&call.lse, "lse", false}, named{&call.weights, "weights", true}}) {
-    if (other.box->given() && !check_memory(*other.box, other.name, other.has_columns, broken)) return false;
+       {named{&call.query, "query"}, named{&call.key, "key"}, named{&call.value, "value"}, named{&call.out, "out"},
+        named{&call.lse, "lse", axes_given::rows}, named{&call.weights, "weights"}}) {
+    if (other.box->given() && !check_memory(*other.box, other.name, other.axes, broken)) return false;
   }
   for (score_output const& one : call.scores) {
-    if (!check_memory(one.to, "scores", true, broken)) return false;
+    if (!check_memory(one.to, "scores", axes_given::rows_and_columns, broken)) return false;
   }
   call.batch_size = call.query.extents[0];
   call.num_heads = call.query.extents[1];

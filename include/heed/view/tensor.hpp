@@ -134,5 +134,15 @@ inline constexpr bool is_tensor<tensor<Element, Rank>> = true;
 template <class Element>
 concept tensor_like = is_tensor<std::remove_cvref_t<Element>> || is_tensor_view<std::remove_cvref_t<Element>>;
 
+/// Of a tensor or a view, the view.
+template <class Given>
+[[nodiscard]] HEED_INLINE auto view_of_tensor(Given const& given) noexcept {
+  if constexpr (is_tensor<Given>) {
+    return given.view();
+  } else {
+    return given;
+  }
+}
+
 }  // namespace detail
 }  // namespace heed
