@@ -12,6 +12,7 @@
 #include "heed/score/alibi.hpp"
 #include "heed/score/bias.hpp"
 #include "heed/score/custom.hpp"
+#include "heed/score/dual.hpp"
 #include "heed/score/relative.hpp"
 #include "heed/score/sink.hpp"
 #include "heed/softmax/math.hpp"
@@ -50,6 +51,17 @@ struct soft_step {
     return heed::select(at.key < at.query, score, heed::tanh(score) * Real(gain)) + heed::log(heed::exp(score));
   }
 };
+
+/// Its derivative, in everything that a dual can do.
+template <class Real>
+__global__ void ask_slope(heed::score_fn<soft_step> stage, Real* scores) {
+  const heed::position at{0, 1, 2, static_cast<heed::index_t>(threadIdx.x), 5};
+  heed::dual<Real> score(scores[0], Real(1));
+  score += heed::clamp(score, -1, 1) / 2 - heed::abs(score) * score;
+  score /= (heed::max)(heed::log(score), heed::half(1.0f)) - (heed::min)(2, heed::exp(score));
+  if (score > 0) score = -score;
+  scores[1] = stage.slope(score.slope, at);
+}
 
 template <class Rule>
 void ask_all(Rule const& rule) {
@@ -99,6 +111,8 @@ int main() {
   ask_all(heed::mask_fn(keep, cover_of));
   ask_all(heed::score_fn(change));
   ask_all(heed::score_fn(soft_step{gain}));
+  ask_slope<float><<<1, 32>>>(heed::score_fn(soft_step{gain}), nullptr);
+  ask_slope<double><<<1, 32>>>(heed::score_fn(soft_step{gain}), nullptr);
   ask_all(heed::score_fn(soft_step{gain}) & heed::score_fn(change) & heed::alibi{.slopes = slopes} & heed::causal{} &
           heed::mask_fn(keep, cover_of) & heed::window{.left = 255} & heed::bias(table) & heed::keep_mask(mask) &
           heed::sink{.logits = slopes});

@@ -111,4 +111,8 @@ void fill_terms(relative_bias const& rule, index_t low, index_t head_stride, ind
 }
 
 }  // namespace HEED_ABI
+
+template <>
+inline constexpr int differentiable_stages<distance_table> = 1;
+
 }  // namespace heed::detail

@@ -138,4 +138,8 @@ class prepared_rule {
 };
 
 }  // namespace HEED_ABI
+
+template <class Rule>
+inline constexpr bool bends<rule_reference<Rule>> = bends<Rule>;
+
 }  // namespace heed::detail

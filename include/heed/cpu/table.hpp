@@ -77,6 +77,21 @@ template <class Real, class Rule>
   return found;
 }
 
+/// The way back through a rule. Null where it only adds terms and hides, which leaves gradients as they are.
+template <class Real, class Rule>
+[[nodiscard]] rule_gradient_verb<Real> rule_gradient_of(isa_level level) noexcept {
+  (void)level;
+  if constexpr (bends<Rule>) {
+#if defined(__x86_64__)
+    if (level == isa_level::v4) return v4::rule_gradient<Real, Rule>;
+    if (level == isa_level::v3) return v3::rule_gradient<Real, Rule>;
+#endif
+    return v1::rule_gradient<Real, Rule>;
+  } else {
+    return nullptr;
+  }
+}
+
 /// The caller's rule with its type forgotten: what the loops above the verbs ask of it.
 struct rule_view {
   void const* rule;

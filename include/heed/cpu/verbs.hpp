@@ -105,5 +105,10 @@ struct rule_verbs {
                      index_t columns, Real* to);  ///< null where no stage is dense
 };
 
+/// The verb that takes gradients back through one rule, made anew for each.
+template <class Real>
+using rule_gradient_verb = void (*)(void const* rule, Real const* scores, Real* gradient, index_t lanes, int vectors,
+                                    block const& area, block_terms<Real> const& terms, Real* const* stage_gradients);
+
 }  // namespace HEED_ABI
 }  // namespace heed::detail

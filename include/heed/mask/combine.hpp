@@ -90,6 +90,11 @@ namespace detail {
 
 template <class First, class Second>
 inline constexpr int dense_stages<both<First, Second>> = dense_stages<First> + dense_stages<Second>;
+template <class First, class Second>
+inline constexpr int differentiable_stages<both<First, Second>> =
+    differentiable_stages<First> + differentiable_stages<Second>;
+template <class First, class Second>
+inline constexpr bool bends<both<First, Second>> = bends<First> || bends<Second>;
 
 /// Calls `visit` with every rule that `&` has joined, in the order written.
 template <class Rule, class Visitor>

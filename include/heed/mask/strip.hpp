@@ -41,6 +41,12 @@ struct added_terms {
   return static_cast<int>(row < -most ? -most : row > most ? most : row);
 }
 
+/// Whether a rule's score is not the one it is given plus a term: it then has a slope, which depends on the score.
+template <class Rule>
+inline constexpr bool bends = requires(Rule const& rule, float score, position const& at) {
+  rule.slope(score, at);
+};
+
 /// Of a rule that is written for one score at a time.
 template <class Rule, class Real>
 struct lane_by_lane {
@@ -53,11 +59,18 @@ struct lane_by_lane {
   HEED_FN constexpr void adjust(Real& score, bool&, int lane) const requires(stage_type<Rule>) {
     score = rule.adjusted(score, rows.at(lane));
   }
+  [[nodiscard]] HEED_FN constexpr Real slope(Real score, int lane) const requires(bends<Rule>) {
+    return rule.slope(score, rows.at(lane));
+  }
 };
 
 /// Dense stages of a rule: each has a tile of terms of its own.
 template <class Rule>
 inline constexpr int dense_stages = 0;
+
+/// Stages of a rule that add terms which may have a gradient of their own.
+template <class Rule>
+inline constexpr int differentiable_stages = 0;
 
 template <class Rule, class Real>
 [[nodiscard]] HEED_FN constexpr auto on(Rule const& rule, strip<Real> const& rows) {

@@ -38,6 +38,11 @@ struct alibi {
   }
 };
 
+namespace detail {
+template <>
+inline constexpr int differentiable_stages<alibi> = 1;
+}  // namespace detail
+
 inline namespace HEED_ABI {
 
 /// The slopes of the paper: 2^(-8 h / n), h = 1 to n, for n heads that are a power of two; otherwise those of the power

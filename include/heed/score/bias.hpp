@@ -50,5 +50,7 @@ class bias {
 namespace detail {
 template <>
 inline constexpr int dense_stages<bias> = 1;
+template <>
+inline constexpr int differentiable_stages<bias> = 1;
 }  // namespace detail
 }  // namespace heed

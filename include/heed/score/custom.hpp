@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heed/mask/strip.hpp"
+#include "heed/score/dual.hpp"
 
 namespace heed {
 namespace detail {
@@ -21,9 +22,29 @@ template <class Function, class Real>
   }
 }
 
-/// Stands in until heed::dual is there to answer.
+/// Whether f is called with a dual, and gives one or a constant.
+template <class Function, class Real>
+[[nodiscard]] consteval bool carries_slopes() {
+  if constexpr (std::is_invocable_v<Function const&, dual<Real>, position const&>) {
+    using result = std::remove_cvref_t<std::invoke_result_t<Function const&, dual<Real>, position const&>>;
+    return std::is_same_v<result, dual<Real>> || std::is_arithmetic_v<result>;
+  } else {
+    return false;
+  }
+}
 template <class Function, class Derivative>
-inline constexpr bool has_slope = true;
+[[nodiscard]] consteval bool is_differentiable() {
+  if constexpr (std::is_same_v<Derivative, no_derivative>) {
+    return carries_slopes<Function, float>() && carries_slopes<Function, double>();
+  } else {
+    return true;
+  }
+}
+
+/// Whether there is a derivative, the caller's or the library's own. It compiles f with duals: to be asked only where a
+/// derivative is needed, since a generic lambda that does not take them is then an error.
+template <class Function, class Derivative>
+inline constexpr bool has_slope = is_differentiable<Function, Derivative>();
 
 }  // namespace detail
 
@@ -40,9 +61,10 @@ inline constexpr bool has_slope = true;
 /// A functor that can be copied byte by byte is copied into the kernel; any other is used where it is. A temporary is
 ///   held by the rule. What it points to must outlive the call.
 /// Hidden: a score of -inf counts as hidden, unless a later stage changes it.
-/// `score_fn(f, derivative)`: derivative(score, at) is d f / d score at the score that f is given. Attention itself
-/// does
-///   not call it; a backward pass does.
+/// Derivatives, which only a backward pass asks for: a generic f is called with heed::dual<float> or
+///   heed::dual<double> as its score, and so differentiated as it is computed (score/dual.hpp has the conventions). An
+///   f of float or double, or one that calls functions of another library, needs `score_fn(f, derivative)`:
+///   derivative(score, at) is d f / d score at the score that f is given.
 /// Cost: at most 10 % of a call without transcendentals, 35 % with one heed::tanh.
 /// Example: `score_fn([](auto s, position at) { return heed::select(at.key < 4, s, s - 1); })`
 template <class Function, class Derivative = detail::no_derivative>
@@ -70,6 +92,22 @@ class score_fn {
   template <class Real>
   [[nodiscard]] HEED_FN constexpr Real adjusted(Real score, position const& at) const {
     return static_cast<Real>(function_(score, at));
+  }
+  /// d f / d score.
+  template <class Real>
+  [[nodiscard]] HEED_FN constexpr Real slope(Real score, position const& at) const {
+    static_assert(detail::has_slope<Function, Derivative>,
+                  "heed::score_fn: f cannot be differentiated, since it does not take a heed::dual as its score, or "
+                  "gives neither a dual nor a number; make it a generic lambda, [](auto score, heed::position at), of "
+                  "arithmetic and heed's math functions (heed::exp, log, tanh, abs, min, max, clamp, select), or give "
+                  "the derivative: score_fn(f, derivative)");
+    if constexpr (!std::is_same_v<Derivative, detail::no_derivative>) {
+      return static_cast<Real>(derivative_(score, at));
+    } else if constexpr (detail::has_slope<Function, Derivative>) {
+      return detail::slope_of<Real>(function_(dual<Real>(score, Real(1)), at));
+    } else {
+      return score;
+    }
   }
 #pragma GCC diagnostic pop
   [[nodiscard]] HEED_FN constexpr Function const& function() const noexcept { return function_; }

@@ -58,4 +58,8 @@ struct relative_bias {
   }
 };
 
+namespace detail {
+template <>
+inline constexpr int differentiable_stages<relative_bias> = 1;
+}  // namespace detail
 }  // namespace heed

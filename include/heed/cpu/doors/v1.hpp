@@ -9,6 +9,7 @@
 #include "heed/cpu/verb/key_gradients.hpp"
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verb/rule.hpp"
+#include "heed/cpu/verb/rule_gradient.hpp"
 #include "heed/cpu/verb/scores.hpp"
 #include "heed/cpu/verb/softmax.hpp"
 #include "heed/cpu/verb/softmax_rows.hpp"
@@ -103,6 +104,12 @@ HEED_DOOR_V1 void apply_rule(void const* rule, Real* scores, index_t lanes, int 
                              block_terms<Real> const& terms, Real const* row_max, Real* block_max) {
   detail::apply_rule<pack<Real>>(*static_cast<Rule const*>(rule), scores, lanes, vectors, area, seen, terms, row_max,
                                  block_max);
+}
+template <class Real, class Rule>
+HEED_DOOR_V1 void rule_gradient(void const* rule, Real const* scores, Real* gradient, index_t lanes, int vectors,
+                                block const& area, block_terms<Real> const& terms, Real* const* stage_gradients) {
+  detail::rule_gradient<pack<Real>>(*static_cast<Rule const*>(rule), scores, gradient, lanes, vectors, area, terms,
+                                    stage_gradients);
 }
 
 template <class Real>

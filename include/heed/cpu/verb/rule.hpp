@@ -10,6 +10,20 @@
 
 namespace heed::detail {
 
+/// Of each dense stage of a rule, terms [keys, lanes] of the vector of rows at `row` of the block and of some of its
+/// keys. Lanes past the last row repeat it.
+template <class Simd, class Rule>
+HEED_VERB void load_columns(block const& area, block_terms<typename Simd::scalar> const& terms, index_t row,
+                            index_t key_begin, index_t key_end, typename Simd::scalar* columns) {
+  using Real = typename Simd::scalar;
+  for (int stage = 0; stage < dense_stages<Rule>; ++stage) {
+    term_rows<Real> const& from = terms.stages[stage];
+    pack_query<Simd>(from.first + (terms.row + row) * from.stride + terms.key + key_begin - area.key_begin, from.stride,
+                     area.query_end - area.query_begin - row, key_end - key_begin, Real(1), 1,
+                     columns + stage * index_t{Simd::lanes} * Simd::lanes);
+  }
+}
+
 /// Scores [keys, lanes], `vectors` of them, of the block's rows and keys go through the rule's stages and, where
 /// `Masked`, its masks: what is hidden becomes -inf. block_max = max(row_max, what is left). Lanes past the last row
 /// repeat it: no rule is asked about a row that does not exist.
@@ -27,11 +41,7 @@ HEED_VERB void rule_lines(Rule const& rule, typename Simd::scalar* scores, index
     for (index_t begin = area.key_begin; begin < area.key_end; begin += Simd::lanes) {
       const index_t end = lesser(begin + Simd::lanes, area.key_end);
       alignas(64) Real columns[greater(1, dense_stages<Rule> * square)];  // of each dense stage [keys, lanes]
-      for (int stage = 0; stage < dense_stages<Rule>; ++stage) {
-        term_rows<Real> const& from = terms.stages[stage];
-        pack_query<Simd>(from.first + (terms.row + row) * from.stride + terms.key + begin - area.key_begin, from.stride,
-                         area.query_end - area.query_begin - row, end - begin, Real(1), 1, columns + stage * square);
-      }
+      load_columns<Simd, Rule>(area, terms, row, begin, end, columns);
       strip<Real> rows{area.batch, area.head, area.query_begin + row, area.query_end - 1, 0, area.offset,
                        columns,    square};
       Real* score = scores + (begin - area.key_begin) * lanes + row;
@@ -58,13 +68,15 @@ HEED_VERB void rule_lines(Rule const& rule, typename Simd::scalar* scores, index
   }
 }
 
+/// A copy, because stores to the scores might otherwise change what a reference stands for.
+template <class Rule>
+using local_rule = std::conditional_t<std::is_trivially_copyable_v<Rule>, const Rule, Rule const&>;
+
 template <class Simd, class Rule>
 HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, index_t lanes, int vectors,
                           block const& area, cover seen, block_terms<typename Simd::scalar> const& terms,
                           typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
-  // A copy, because stores to the scores might otherwise change what a reference stands for.
-  using local = std::conditional_t<std::is_trivially_copyable_v<Rule>, const Rule, Rule const&>;
-  local rule = given;
+  local_rule<Rule> rule = given;
   if constexpr (adjusts<Rule>) {
     if (seen == cover::full) {
       return rule_lines<Simd, false>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
