@@ -71,7 +71,7 @@ class cell {
   }
 
   /// The largest |out - exact| over some rows.
-  double largest_error(oracle const& rule, double sink) {
+  double largest_error(oracle const& rule, double sink, heed::dropout const& drop) {
     double largest = 0;
     const auto query = operands_.query(), key = operands_.key(), value = operands_.value(), out = operands_.out();
     for (index_t head = 0; head < heads; ++head) {
@@ -87,8 +87,10 @@ class cell {
         for (double& weight : weights) sum += weight = std::exp(weight - highest);
         for (index_t dim = 0; dim < head_dim; ++dim) {
           double exact = 0;
-          for (index_t j = 0; j < seq_len; ++j)
-            exact += weights[static_cast<std::size_t>(j)] / sum * value(0, head, j, dim);
+          for (index_t j = 0; j < seq_len; ++j) {
+            if (!heed::dropout_keeps(drop, 0, head, row, j)) continue;
+            exact += weights[static_cast<std::size_t>(j)] / sum / (1 - drop.p) * value(0, head, j, dim);
+          }
           largest = (std::max)(largest, std::abs(exact - out(0, head, row, dim)));
         }
       }
@@ -106,7 +108,7 @@ class cell {
 /// Times `call(cell)` against the plain call, of which it needs `visible`.
 template <class Call>
 void add(std::string const& name, double wanted, double visible, oracle const& exact, Call const& call,
-         double sink = hidden) {
+         double sink = hidden, heed::dropout const& drop = {}) {
   benchmark::RegisterBenchmark(
       name.c_str(),
       [=](benchmark::State& state) {
@@ -120,7 +122,7 @@ void add(std::string const& name, double wanted, double visible, oracle const& e
           state.counters["cost"] = 1 / found.share;
           state.counters["wanted"] = wanted;
           call(one);  // the yardstick has written to the same out
-          bench::count_error(state, one.largest_error(exact, sink), 1e-5);
+          bench::count_error(state, one.largest_error(exact, sink, drop), 1e-5);
         }
       })
       ->Iterations(1)
@@ -189,6 +191,9 @@ void add_all() {
   const oracle same = [](double s, index_t, index_t, index_t) { return s; };
   add(
       "sink", 1.01, 1, same, [](cell& one) { one.run(heed::sink{one.data().logits}, {}); }, 0.5);
+  constexpr heed::dropout tenth{.p = 0.1, .seed = 7};
+  add(
+      "dropout 0.1", 1.45, 1, same, [=](cell& one) { one.run(heed::no_mask{}, {.drop = tenth}); }, hidden, tenth);
   add("lse", 1.01, 1, same, [](cell& one) { one.run_with_lse(); });
   // The wanted figure leaves out the time that the bytes take on their way to memory.
   add("weights", 1.35, 1, same, [](cell& one) { one.run_with_weights(); });

@@ -112,7 +112,8 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
 
 /// The verbs for operands of these types. The bf16 dot product rounds probabilities to bfloat16, which a bfloat16
 /// output hides and a wider one would show. Its scores are not scaled before the softmax: a huge scale would not fit
-/// there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of query.
+/// there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of query. Dropout wants
+/// its probabilities as they are.
 template <class Query, class Key, class Value>
 [[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
   constexpr bool is_bf16 = element_kind_of<element_of<Query>> == element_kind::bfloat16 &&
@@ -121,7 +122,7 @@ template <class Query, class Key, class Value>
   const bool hides_rounding = !call.out.given() || call.out.kind == element_kind::bfloat16;
   const double size = call.options.scale.has_value() ? __builtin_fabs(*call.options.scale) : 1.0;
   const bool fits = size > 1e-36 && size < 1e37;
-  return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise);
+  return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise && !call.drops());
 }
 
 /// The same for few query rows; null where there are none.
@@ -179,6 +180,7 @@ inline namespace HEED_ABI {
 ///   score stages (bias, alibi, relative_bias, score_fn, sink), joined with `&` in any number and order. All masks
 ///   apply, after every stage; stages apply in the order written, after options.softcap.
 /// Units: scale is 1/sqrt(D) unless options say otherwise; lse is a natural logarithm.
+/// Dropout: options.drop, on the probabilities; lse, weights and scores are those before.
 /// Empty: a row that may see no key gives 0 (lse -inf). What is hidden may hold NaN: it changes nothing. Subnormal
 ///   numbers count as 0.
 /// Error bound: accumulates in float, in double where query is double: at most twice the error of a plain loop in that

@@ -125,6 +125,27 @@ TEST(Dialects, PyTorchSdpa) {
   });
 }
 
+// dropout(attn_weight, dropout_p) @ value: zeros with probability dropout_p, all else times 1 / (1 - dropout_p).
+TEST(Dialects, PyTorchDropout) {
+  in_float_and_double([](auto const& in) {
+    const dropout drop{.p = 0.25, .seed = 6};
+    const other_system plain(in.q, in.k, in.v,
+                             [&](index_t, index_t, index_t, index_t, double dot) { return in.scale * dot; });
+    tensor<double, 4> out({2, 4, 5, 2});
+    for (index_t b = 0; b < 2; ++b) {
+      for (index_t h = 0; h < 4; ++h) {
+        for (index_t i = 0; i < 5; ++i) {
+          for (index_t j = 0; j < 7; ++j) {
+            const double weight = dropout_keeps(drop, b, h, i, j) ? plain.weights(b, h, i, j) / 0.75 : 0;
+            for (index_t d = 0; d < 2; ++d) out(b, h, i, d) += weight * static_cast<double>(in.v(b, h / 2, j, d));
+          }
+        }
+      }
+    }
+    expect_same(attention(in.q, in.k, in.v, {.drop = drop}), out);
+  });
+}
+
 // key_padding_mask [N, S] and attn_mask [N * num_heads, L, S]: true = hidden; weights are averaged over the heads.
 TEST(Dialects, PyTorchMultiheadAttention) {
   in_float_and_double([](auto const& in) {

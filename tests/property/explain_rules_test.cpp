@@ -217,6 +217,7 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
   const auto merge = noted<14>(few.merge_rows);
   const auto weigh = noted<15>(verb.weigh_rows);
   const auto probabilities = noted<16>(verb.probabilities);
+  const auto drop = noted<17>(verb.drop);
   if (decodes_it) {
     decode_call<float>(kernel_of<float>(call, view_of(ready.rule()), rule_verb, verb), few).run();
   } else {
@@ -231,6 +232,7 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
   add(cap(), "cap_scores");
   add(rules(), "rule");
   add(any(softmax), decodes_it ? "softmax_rows" : "softmax");
+  add(drop(), "drop");
   add(any(sums), decodes_it ? "add_rows" : "accumulate");
   add(merge(), "merge_rows");
   add(weigh(), "weigh_rows");
@@ -248,8 +250,9 @@ TEST(ExplainRules, NamesTheVerbsThatRun) {
       const std::string text = explain(at.query, at.key, at.value, out, rule, at.options);
       EXPECT_EQ(rest_of_line(text, "verbs: "), verbs_seen(at, out, rule)) << text;
     };
-    for (bool caps : {false, true}) {
-      at.options.softcap = caps ? std::optional<double>(3.0) : std::nullopt;
+    for (int options = 0; options < 3; ++options) {
+      at.options.softcap = options == 1 ? std::optional<double>(3.0) : std::nullopt;
+      at.options.drop.p = options == 2 ? 0.5 : 0;
       expect(into(at.out), no_mask{});
       expect(into(at.out), causal{});
       expect(into(at.out), causal{} & window{.left = 40} & keep_mask(at.keep));

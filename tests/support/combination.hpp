@@ -39,13 +39,14 @@ enum class part : int {
   raw,
   capped,
   biased,
+  dropout,
   count
 };
 inline constexpr char const* part_names[] = {"causal",   "window",   "prefix",   "documents", "block_sparse", "lengths",
                                              "keep",     "drop",     "mask_fn",  "mask_fn&",  "alibi",        "bias",
                                              "score_fn", "relative", "bias2",    "sink",      "score_fn2",    "sink2",
                                              "softcap",  "scale",    "top_left", "at_offset", "offsets",      "lse",
-                                             "weights",  "raw",      "capped",   "biased"};
+                                             "weights",  "raw",      "capped",   "biased",    "dropout"};
 inline constexpr int part_count = static_cast<int>(part::count);
 inline constexpr int first_stage = static_cast<int>(part::alibi), first_option = static_cast<int>(part::softcap);
 
@@ -109,8 +110,10 @@ struct combination {
     s.data = random.pick({data_kind::normal, data_kind::normal, data_kind::outliers, data_kind::constant});
     s.scale.reset();
     s.softcap.reset();
+    s.drop = {};
     if (those.has(part::scale)) s.scale = random.pick({1.0, -0.7, 0.0, 0.3});
     if (those.has(part::softcap)) s.softcap = random.pick({0.5, 3.0, 30.0});
+    if (those.has(part::dropout)) s.drop = {.p = seed % 2 == 0 ? 0.2 : 0.7, .seed = seed, .offset = 3};
     s.anchor_kind = those.has(part::top_left)     ? anchor::rule::top_left
                     : those.has(part::one_offset) ? anchor::rule::one_offset
                     : those.has(part::offsets)    ? anchor::rule::offsets
@@ -132,6 +135,7 @@ struct combination {
     return {.scale = sizes.scale,
             .softcap = sizes.softcap,
             .anchor = anchor_of(sizes, data),
+            .drop = sizes.drop,
             .precise = sizes.seed % 3 == 0,
             .threads = sizes.threads};
   }

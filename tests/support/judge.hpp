@@ -68,6 +68,7 @@ class verdict {
       }
     }
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(query.extent(3)));
+    if (options.drop.p < 1) growth_ = 1 / (1 - options.drop.p);
     score_rounding_ = epsilon<Accumulate> * (std::fabs(scale) * largest_product + largest_term);
   }
 
@@ -76,9 +77,9 @@ class verdict {
   /// `out` as written by a call, in its own element type.
   template <class T>
   testing::AssertionResult out(tensor_view<T, 4> const& found) const {
-    double bound = std::fmax(2 * worst<T>(rival_.out, truth_.out), score_rounding_ * largest_value_);
-    bound += mantissa_bits<T>() < mantissa_bits<Accumulate>() ? ulp<T>(largest_value_) / 2
-                                                              : 4 * epsilon<Accumulate> * largest_value_;
+    const double largest = largest_value_ * growth_;
+    double bound = std::fmax(2 * worst<T>(rival_.out, truth_.out), score_rounding_ * largest);
+    bound += mantissa_bits<T>() < mantissa_bits<Accumulate>() ? ulp<T>(largest) / 2 : 4 * epsilon<Accumulate> * largest;
     return within(found, truth_.out, bound, "out");
   }
   template <class T>
@@ -161,6 +162,7 @@ class verdict {
   reference::answer<wide> truth_;
   reference::answer<Accumulate> rival_;
   double largest_value_ = 0;   // of what is visible
+  double growth_ = 1;          // of what dropout leaves
   double score_rounding_ = 0;  // what one rounding of each product may do to a score
 };
 

@@ -112,7 +112,7 @@ void run_scenario(scenario const& s) {
   using accumulate = accumulate_of<Q>;
   const rule_data data(s);
   const attention_options options{
-      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .threads = s.threads};
+      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .drop = s.drop, .threads = s.threads};
   scenario_inputs<Q, K, V> in(s);
   stored<O> out({s.batch, s.heads, s.rows, s.value_dim}, s.out_layout);
   stored<accumulate> lse({s.batch, s.heads, s.rows, 1}, s.lse_layout);

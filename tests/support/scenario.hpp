@@ -77,6 +77,7 @@ struct scenario {
          out_layout = layout::contiguous, lse_layout = layout::contiguous, weights_layout = layout::contiguous;
   bool with_lse = true, with_weights = false, garbage = true;
   std::optional<double> scale, softcap;
+  dropout drop{};
   anchor::rule anchor_kind = anchor::rule::bottom_right;
   index_t offset = 0;
   int threads = 1;
@@ -94,6 +95,7 @@ inline std::ostream& operator<<(std::ostream& text, scenario const& s) {
        << " threads " << s.threads << " rank " << s.rank;
   if (s.scale) text << " scale " << *s.scale;
   if (s.softcap) text << " softcap " << *s.softcap;
+  if (s.drop.p > 0) text << " dropout " << s.drop.p;
   return text;
 }
 
@@ -143,6 +145,7 @@ inline scenario random_scenario(std::uint64_t seed) {
   random_source stages(seed + 991);
   if (stages.chance(0.45)) s.stage = static_cast<stage_kind>(stages.between(1, index_t(stage_kind::count) - 1));
   if (stages.chance(0.2)) s.softcap = stages.pick({0.5, 3.0, 30.0, 1e30, 1e300, 1e-40});
+  if (stages.chance(0.15)) s.drop = {stages.pick({0.1, 0.5, 0.9, 1e-12, 1.0}), stages.bits(), stages.bits()};
   return s;
 }
 

@@ -25,6 +25,7 @@ enum class errc : int {
   zero_head_dim,           ///< head_dim_qk or head_dim_v is zero
   bad_scale,               ///< scale is NaN or infinite
   bad_softcap,             ///< softcap is NaN, infinite, 0 or negative
+  bad_dropout,             ///< the probability of dropout is NaN, below 0 or above 1
   wrong_element_type,      ///< lse holds another type than the accumulate type allows
   mask_not_broadcastable,  ///< a mask does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]
   bias_not_broadcastable,  ///< a bias does not broadcast to [batch_size, num_heads, seq_len_q, seq_len_kv]

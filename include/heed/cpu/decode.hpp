@@ -8,11 +8,11 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// Whether a call runs here, on these verbs, and not on tiles of queries. Bits depend on it, so it may ask for the
-/// level, types and sizes alone.
+/// Whether a call runs here, on these verbs, and not on tiles of queries, which know dropout. Bits depend on it, so it
+/// may ask for the level, types and sizes alone.
 template <class Real>
 [[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb) noexcept {
-  return verb != nullptr && is_decode(call.seq_len_q, verb->lanes);
+  return verb != nullptr && !call.drops() && is_decode(call.seq_len_q, verb->lanes);
 }
 
 /// How such a call is cut. The size of a split is part of the result; how many are computed at a time, and by whom, is

@@ -107,6 +107,7 @@ template <class Real>
   add(attends && packs_terms, "pack_terms");
   add(all.masked + all.staged > 0, "rule");
   add(attends, few ? "softmax_rows" : "softmax");
+  add(attends && call.drops(), "drop");
   add(attends, few ? "add_rows" : "accumulate", words);
   add(few && ((attends && merges) || begins), "merge_rows");
   add(has_weights && hold_scores, "weigh_rows");
@@ -168,6 +169,12 @@ template <class Real>
         few_rows<Real>::scratch_bytes(run, *few) * static_cast<std::size_t>(threads) + held_bytes(run, *few, splits);
   }
   char const* const whose = call.options.executor.given() && threads > 1 ? " (executor)" : "";
+  dropout const& drop = call.options.drop;
+  char dropped[96] = "off";
+  if (call.drops()) {
+    std::snprintf(dropped, sizeof dropped, "p %g, seed %llu, offset %llu", drop.p,
+                  static_cast<unsigned long long>(drop.seed), static_cast<unsigned long long>(drop.offset));
+  }
   char text[1024];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
@@ -182,6 +189,7 @@ template <class Real>
                 "splits: %lld\n"
                 "weights: %s\n"
                 "scores:%s%s%s%s\n"
+                "dropout: %s\n"
                 "flops: %.0f\n"
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
@@ -200,8 +208,8 @@ template <class Real>
                 : hold_scores         ? "in one pass"
                                       : "in a second pass",
                 call.scores.has(score_stage::raw) ? " raw" : "", call.scores.has(score_stage::capped) ? " capped" : "",
-                call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none", flops, bytes,
-                static_cast<unsigned long long>(idle ? 0 : scratch));
+                call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none", dropped,
+                flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
   std::string lines(text);
   for (rule_note const& note : notes) note.append_to(lines, all.masked, all.staged);
   return lines.append("verbs: ")

@@ -180,10 +180,22 @@ class piece {
   }
 
   [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
-  [[nodiscard]] static Real mean_of(Real half_mean, Real times) noexcept {
+  /// Without dropout a mean of finite values is finite, however it rounds.
+  [[nodiscard]] Real mean_of(Real part_of_mean, Real times) const noexcept {
     constexpr Real most = sizeof(Real) == 4 ? Real(__FLT_MAX__) : Real(__DBL_MAX__);
-    if (!is_finite(half_mean) || is_finite(half_mean * times)) return half_mean * times;
-    return half_mean > Real(0) ? most : -most;
+    const Real mean = part_of_mean * times;
+    if (run_.call.drops() || !is_finite(part_of_mean) || is_finite(mean)) return mean;
+    return part_of_mean > Real(0) ? most : -most;
+  }
+
+  /// A power of 2 times which the terms of a mean stay within half of the values: half of everything, so that
+  /// probabilities that round to a little over 1 in sum do not pass the largest value, and less where dropout grows
+  /// them.
+  [[nodiscard]] Real safe_part() const noexcept {
+    const double survivors = 1 - run_.call.options.drop.p;
+    double part = 0.5;
+    while (survivors > 0 && part > 0.5 * survivors) part *= 0.5;
+    return static_cast<Real>(part);
   }
 
   /// A tile holds an infinity or a NaN. First it is computed again without the values that a row may not see, for
@@ -202,13 +214,13 @@ class piece {
       before[i] = tile.out[i];
       tile.out[i] = Real(0);
     }
-    // Half of everything, so that probabilities that round to a little over 1 in sum do not pass the largest value.
-    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(0.5);
+    const Real part = safe_part(), whole = Real(1) / part;
+    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= part;
     attend_again(run_, work_, seq_, part_.batch, part_.kv_head, tile);
-    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= Real(2);
+    for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= whole;
     const bool is_rounded = run_.verb.elements_per_word > 1;
     for (index_t i = 0; i < count; ++i) {
-      const Real times = is_rounded ? Real(1) / tile.row_sum[lanes + i % lanes] : Real(2);
+      const Real times = is_rounded ? Real(1) / tile.row_sum[lanes + i % lanes] : whole;
       tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : mean_of(tile.out[i], times);
     }
     return true;

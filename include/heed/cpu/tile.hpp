@@ -191,6 +191,27 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
   }
 }
 
+/// Dropout of the probabilities of one stretch; the words of work.scores are those of the keys of `area`.
+template <class Real>
+void drop_stretch(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area,
+                  stretch const& part) {
+  const index_t lanes = tile.vectors * run.verb.lanes, skipped = part.first_vector * run.verb.lanes;
+  block rows = area;
+  rows.key_begin = part.key_begin;
+  rows.key_end = part.key_end;
+  rows.query_begin += skipped;
+  run.verb.drop(work.scores + (part.key_begin - area.key_begin) * lanes + skipped, lanes,
+                part.end_vector - part.first_vector, rows, run.call.options.drop);
+}
+
+/// The same for a whole block.
+template <class Real>
+void drop_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile, block const& area) {
+  if (run.call.drops()) {
+    drop_stretch(run, work, tile, area, {area.key_begin, area.key_end, cover::full, 0, tile.vectors});
+  }
+}
+
 /// Calls `visit` with how a block is cut: not at all where a rule leaves it whole.
 template <class Real, class Visit>
 void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block const& area, cover seen,
@@ -203,8 +224,8 @@ void with_stretches(kernel<Real> const& run, query_tile<Real> const& tile, block
   visit(stretches{&whole, 1});
 }
 
-/// Skip, score, apply the rule, softmax, accumulate: one pass over the keys for all tiles of a piece of work, which
-/// also writes the scores that the caller wants to see, and those that will become weights.
+/// Skip, score, apply the rule, softmax, drop, accumulate: one pass over the keys for all tiles of a piece of work,
+/// which also writes the scores that the caller wants to see, and those that will become weights.
 template <class Real>
 void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real>* tiles, int tile_count) {
@@ -218,6 +239,9 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                 if (seen == cover::none) return;
                 run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                    tile.row_sum, work.rescale);
+                for (int i = 0; run.call.drops() && i < parts.count; ++i) {
+                  if (parts.items[i].seen != cover::none) drop_stretch(run, work, tile, area, parts.items[i]);
+                }
                 accumulate_block(run, work, tile, area, parts, keys, value);
               });
             });
@@ -242,6 +266,7 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
               keep_scores(run, work, tile, keys);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
                                                  tile.row_sum, work.rescale);
+              drop_block(run, work, tile, area);
               run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride,
                                           keys / run.verb.elements_per_word, run.call.head_dim_v, tile.vectors,
                                           tile.out, work.rescale);
@@ -279,15 +304,18 @@ void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence
     const double begun = start.sum == 0 ? 0 : start.sum * __builtin_exp(start.max - max);
     sum[lane] = tile.factor[lane] * static_cast<Real>(begun);
   }
-  revisit_probabilities(run, work, seq, batch, kv_head, tile, [&](block const&, index_t keys, key_rows<Real> value) {
-    if (step > 1) {
-      run.verb.round_pairs(work.scores, keys, tile.vectors);
-      bfloat16 const* const rounded = reinterpret_cast<bfloat16 const*>(work.scores);
-      for (index_t i = 0; i < keys * lanes; ++i) sum[i / 2 % lanes] += static_cast<Real>(rounded[i]);
-    }
-    run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step, run.call.head_dim_v,
-                                tile.vectors, tile.out, ones<Real>.lanes);
-  });
+  revisit_probabilities(run, work, seq, batch, kv_head, tile,
+                        [&](block const& area, index_t keys, key_rows<Real> value) {
+                          drop_block(run, work, tile, area);
+                          if (step > 1) {
+                            run.verb.round_pairs(work.scores, keys, tile.vectors);
+                            bfloat16 const* const rounded = reinterpret_cast<bfloat16 const*>(work.scores);
+                            for (index_t i = 0; i < keys * lanes; ++i)
+                              sum[i / 2 % lanes] += static_cast<Real>(rounded[i]);
+                          }
+                          run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step,
+                                                      run.call.head_dim_v, tile.vectors, tile.out, ones<Real>.lanes);
+                        });
 }
 
 }  // namespace HEED_ABI

@@ -4,6 +4,7 @@
 #include "heed/base/element.hpp"
 #include "heed/cpu/read_ahead.hpp"
 #include "heed/mask/mask.hpp"
+#include "heed/view/dropout.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -49,6 +50,8 @@ struct verbs {
                      Real const* row_max, Real const* factor);
   void (*cap_scores)(Real* scores, index_t keys, index_t lanes, int vectors, Real unit, Real cap, Real const* row_max,
                      Real* block_max);
+  void (*drop)(Real* probabilities, index_t lanes, int vectors, block const& area,
+               dropout const& given);                                   ///< null where words are pairs
   void (*round_pairs)(Real* probabilities, index_t keys, int vectors);  ///< null where words are Real
   bool (*finish)(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor);
   void (*pack_query)(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale, int vectors,

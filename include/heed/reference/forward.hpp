@@ -98,12 +98,20 @@ template <class Accumulate, class Query, class Key, class Rule>
   return logit.is_hidden ? minus_infinity : logit.score;
 }
 
+/// A probability after dropout.
+template <class Accumulate>
+[[nodiscard]] Accumulate survivor(Accumulate weight, dropout const& drop, position const& at, index_t key) {
+  if (drop.p == 0) return weight;
+  if (!dropout_keeps(drop, at.batch, at.head, at.query, key)) return Accumulate{0};
+  return weight / static_cast<Accumulate>(1 - static_cast<long double>(drop.p));
+}
+
 /// One row of scores: softmax in two passes, then the weighted sum of the values. Hidden keys are not touched at all.
-/// `weights` takes the probabilities [Skv], `out` the sums [Dv]; returns lse.
+/// `weights` takes the probabilities [Skv], before dropout, `out` the sums [Dv]; returns lse.
 template <class Accumulate, class Query, class Key, class Value, class Rule>
 Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const& key,
                       tensor_view<Value, 4> const& value, Rule const& rule, limits const& exists, Accumulate scale,
-                      std::optional<double> const& softcap, position at, std::vector<Accumulate>& weights,
+                      attention_options const& options, position at, std::vector<Accumulate>& weights,
                       std::vector<Accumulate>& out) {
   constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
   const index_t kv_head = at.head / (query.extent(1) / key.extent(1));
@@ -114,7 +122,7 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
   Accumulate largest = minus_infinity;
   bool is_empty = true;
   for (at.key = exists.key_begin; at.key < keys_end; ++at.key) {
-    const Accumulate logit = score_at(query, key, rule, exists, scale, softcap, at, score_stage::biased);
+    const Accumulate logit = score_at(query, key, rule, exists, scale, options.softcap, at, score_stage::biased);
     if (logit == minus_infinity) continue;  // weighs nothing, and counts as hidden
     weights[static_cast<std::size_t>(at.key)] = logit;
     is_empty = false;
@@ -152,8 +160,9 @@ Accumulate attend_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> co
       continue;
     }
     weight /= sum;
+    const Accumulate survives = survivor(weight, options.drop, at, j);
     for (index_t dim = 0; dim < value.extent(3); ++dim) {
-      out[static_cast<std::size_t>(dim)] += weight * load<Accumulate, Query>(value(at.batch, kv_head, j, dim));
+      out[static_cast<std::size_t>(dim)] += survives * load<Accumulate, Query>(value(at.batch, kv_head, j, dim));
     }
   }
   return largest + std::log(sum);
@@ -198,7 +207,7 @@ void for_each_row(tensor_view<Query, 4> const& query, tensor_view<Key, 4> const&
     const limits exists = limits_of(rule, options.anchor, batch, query.extent(2), key.extent(2));
     for (index_t head = 0; head < query.extent(1); ++head) {
       for (index_t row = 0; row < query.extent(2); ++row) {
-        const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options.softcap,
+        const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options,
                                           position{batch, head, row, 0, exists.offset}, weights, out);
         visit(batch, head, row, weights, out, lse);
       }

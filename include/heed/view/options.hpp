@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "heed/base/executor.hpp"
+#include "heed/view/dropout.hpp"
 #include "heed/view/sequence.hpp"
 
 namespace heed {
@@ -18,6 +19,8 @@ struct attention_options {
   std::optional<double> softcap{};
   /// Where the query block sits on the key axis, for every positional rule.
   heed::anchor anchor = bottom_right;
+  /// Which probabilities are dropped; absent: none. Written as `.drop = {.p = 0.1, .seed = 7}`.
+  dropout drop{};
   /// Keep probabilities in the accumulate type. Otherwise they are rounded to bfloat16 where query, key, value and out
   /// all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4; Intel
   /// since Sapphire Rapids, on AMX tiles).

@@ -29,6 +29,8 @@ struct problem {
 
   /// Nothing would be written.
   [[nodiscard]] bool nothing_to_do() const noexcept { return batch_size == 0 || num_heads == 0 || seq_len_q == 0; }
+  /// Probabilities go through dropout.
+  [[nodiscard]] bool drops() const noexcept { return options.drop.p > 0; }
 };
 
 /// Which axes of an operand the caller gave: the rows of query and the like, those without the last one, or the last
@@ -202,6 +204,11 @@ struct shape_text {
         "options.scale is %g, beyond the largest float, in which a query of %s is accumulated; scale the "
         "operands, or use a query of double",
         *call.options.scale, element_name(call.query.kind));
+  }
+  if (!(call.options.drop.p >= 0 && call.options.drop.p <= 1)) {
+    return broken.fail(errc::bad_dropout,
+                       "options.drop.p is %g; it is the probability of dropping, from 0 (leave it out) to 1",
+                       call.options.drop.p);
   }
   if (call.options.threads < 0) {
     return broken.fail(

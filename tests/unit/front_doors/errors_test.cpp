@@ -207,6 +207,14 @@ TEST_F(Errors, BadScale) {
   EXPECT_EQ(validate(q, k, v, out, {.scale = -3.0}), errc::ok);
 }
 
+TEST_F(Errors, BadDropout) {
+  for (double bad : {-0.5, 1.5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    inputs_refused(q, k, v, errc::bad_dropout, {"options.drop.p", "from 0 (leave it out) to 1"}, no_mask{},
+                   {.drop = {.p = bad}});
+  }
+  EXPECT_EQ(validate(q, k, v, out, {.drop = {.p = 1}}), errc::ok);
+}
+
 TEST_F(Errors, NegativeThreads) {
   inputs_refused(q, k, v, errc::negative_threads, {"options.threads is -1", "0 for as many"}, causal{},
                  {.threads = -1});

@@ -6,6 +6,7 @@
 #include "heed/cpu/verb/cap.hpp"
 #include "heed/cpu/verb/differentiate.hpp"
 #include "heed/cpu/verb/dot_rows.hpp"
+#include "heed/cpu/verb/drop.hpp"
 #include "heed/cpu/verb/key_gradients.hpp"
 #include "heed/cpu/verb/pack.hpp"
 #include "heed/cpu/verb/rule.hpp"
@@ -95,6 +96,10 @@ HEED_DOOR_V3 void cap_scores(Real* scores, index_t keys, index_t lanes, int vect
                              Real const* row_max, Real* block_max) {
   detail::cap_scores<pack<Real>>(scores, keys, lanes, vectors, unit, cap, row_max, block_max);
 }
+template <class Real>
+HEED_DOOR_V3 void drop(Real* probabilities, index_t lanes, int vectors, block const& area, dropout const& given) {
+  detail::drop<pack<Real>>(probabilities, lanes, vectors, area, given);
+}
 template <class Real, class Rule>
 HEED_DOOR_V3 void apply_rule(void const* rule, Real* scores, index_t lanes, int vectors, block const& area, cover seen,
                              block_terms<Real> const& terms, Real const* row_max, Real* block_max) {
@@ -119,6 +124,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    probabilities<Real>,
                                    weigh_rows<Real>,
                                    cap_scores<Real>,
+                                   drop<Real>,
                                    nullptr,
                                    finish<Real>,
                                    pack_query<Real>,
