@@ -1,12 +1,14 @@
-// The backward pass: share of the peak, time over the forward pass of the same run, and what rules cost on the way back.
+// The backward pass: share of the peak, time over the forward pass of the same run, and what rules cost on the way
+// back.
 //
 // One cell: --benchmark_filter='^float/full/S2048/D64'
+#include "heed/reference/backward.hpp"
+
 #include <cmath>
 
 #include "bench/bench.hpp"
 #include "bench/operands.hpp"
 #include "heed/heed.hpp"
-#include "heed/reference/backward.hpp"
 
 namespace {
 
@@ -45,7 +47,8 @@ class cell {
     run(heed::gradients(dq_, dk_, dv_).bias(d_bias), rule, {});
   }
 
-  /// The largest error of a gradient of the last rows, and of what the keys get of all rows, over 1 + |exact|; in double.
+  /// The largest error of a gradient of the last rows, and of what the keys get of all rows, over 1 + |exact|; in
+  /// double.
   template <class Rule>
   double largest_error(Rule const& rule, heed::attention_options const& options = {}) {
     const auto exact =
@@ -53,8 +56,8 @@ class cell {
     double largest = 0;
     const auto compare = [&](auto const& found, auto const& right) {
       for (index_t i = 0; i < found.size(); ++i) {
-        const double error = std::abs(static_cast<double>(found.data()[i]) - right.data()[i]) /
-                             (1 + std::abs(right.data()[i]));
+        const double error =
+            std::abs(static_cast<double>(found.data()[i]) - right.data()[i]) / (1 + std::abs(right.data()[i]));
         largest = error > largest || std::isnan(error) ? error : largest;
       }
     };
@@ -128,23 +131,23 @@ constexpr bench::shape ruled{.num_heads = 4, .seq_len = 2048, .head_dim = 64};
 template <class Rule, class Call>
 void add_rule(std::string const& name, double wanted, Rule const& rule, Call const& backward,
               heed::attention_options const& options = {}) {
-  benchmark::RegisterBenchmark(
-      name.c_str(),
-      [=](benchmark::State& state) {
-        cell<float> one(ruled), plain(ruled);
-        one.forward(rule, options);
-        plain.forward(heed::no_mask{});
-        const double flops = backward_flops(ruled);
-        for (auto _ : state) {
-          (void)_;
-          bench::call_meter yardstick([&] { plain.backward(heed::no_mask{}); }, flops, 1);
-          const auto found = bench::measure([&] { backward(one); }, flops, yardstick, bench::lenient());
-          bench::count(state, found, flops);
-          state.counters["cost"] = 1 / found.share;
-          state.counters["wanted"] = wanted;
-        }
-        bench::count_error(state, error_of<float>(ruled, rule, options), 1e-4);
-      })
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [=](benchmark::State& state) {
+                                 cell<float> one(ruled), plain(ruled);
+                                 one.forward(rule, options);
+                                 plain.forward(heed::no_mask{});
+                                 const double flops = backward_flops(ruled);
+                                 for (auto _ : state) {
+                                   (void)_;
+                                   bench::call_meter yardstick([&] { plain.backward(heed::no_mask{}); }, flops, 1);
+                                   const auto found =
+                                       bench::measure([&] { backward(one); }, flops, yardstick, bench::lenient());
+                                   bench::count(state, found, flops);
+                                   state.counters["cost"] = 1 / found.share;
+                                   state.counters["wanted"] = wanted;
+                                 }
+                                 bench::count_error(state, error_of<float>(ruled, rule, options), 1e-4);
+                               })
       ->Iterations(1)
       ->UseManualTime();
 }
@@ -155,38 +158,38 @@ void add_rules() {
   // Of a shorter sequence the corner of the terms: a view of the rows and keys that there are.
   const auto lambda = heed::score_fn([](auto score, heed::position) { return score + score * score * 0.01f; });
   add_rule("rule/lambda", 1.15, lambda, [=](cell<float>& one) { one.backward(lambda); });
-  add_rule(
-      "rule/softcap", 1.25, heed::no_mask{},
-      [](cell<float>& one) { one.backward(heed::no_mask{}, {.softcap = 30}); }, {.softcap = 30});
-  add_rule(
-      "rule/dropout", 1.45, heed::no_mask{},
-      [](cell<float>& one) { one.backward(heed::no_mask{}, {.drop = {.p = 0.1, .seed = 7}}); },
-      {.drop = {.p = 0.1, .seed = 7}});
-  benchmark::RegisterBenchmark("rule/bias", [](benchmark::State& state) {
-    cell<float> one(ruled), plain(ruled);
-    const heed::bias rule(bias_terms);
-    one.forward(rule);
-    plain.forward(heed::no_mask{});
-    const double flops = backward_flops(ruled);
-    for (auto _ : state) {
-      (void)_;
-      bench::call_meter yardstick([&] { plain.backward(heed::no_mask{}); }, flops, 1);
-      const auto found = bench::measure([&] { one.backward(rule, d_bias); }, flops, yardstick, bench::lenient());
-      bench::count(state, found, flops);
-      state.counters["cost"] = 1 / found.share;
-      state.counters["wanted"] = 1.20;
-    }
-  })->Iterations(1)->UseManualTime();
+  add_rule("rule/softcap", 1.25, heed::no_mask{},
+           [](cell<float>& one) { one.backward(heed::no_mask{}, {.softcap = 30}); }, {.softcap = 30});
+  add_rule("rule/dropout", 1.45, heed::no_mask{},
+           [](cell<float>& one) { one.backward(heed::no_mask{}, {.drop = {.p = 0.1, .seed = 7}}); },
+           {.drop = {.p = 0.1, .seed = 7}});
+  benchmark::RegisterBenchmark("rule/bias",
+                               [](benchmark::State& state) {
+                                 cell<float> one(ruled), plain(ruled);
+                                 const heed::bias rule(bias_terms);
+                                 one.forward(rule);
+                                 plain.forward(heed::no_mask{});
+                                 const double flops = backward_flops(ruled);
+                                 for (auto _ : state) {
+                                   (void)_;
+                                   bench::call_meter yardstick([&] { plain.backward(heed::no_mask{}); }, flops, 1);
+                                   const auto found = bench::measure([&] { one.backward(rule, d_bias); }, flops,
+                                                                     yardstick, bench::lenient());
+                                   bench::count(state, found, flops);
+                                   state.counters["cost"] = 1 / found.share;
+                                   state.counters["wanted"] = 1.20;
+                                 }
+                               })
+      ->Iterations(1)
+      ->UseManualTime();
 }
 
 void add_all() {
   for (bool is_causal : {false, true}) {
     for (index_t head_dim : {64, 128}) {
       for (index_t seq_len : {128, 512, 1024, 2048}) {
-        add_both<float>({.num_heads = bench::heads_for(seq_len),
-                         .seq_len = seq_len,
-                         .head_dim = head_dim,
-                         .is_causal = is_causal});
+        add_both<float>(
+            {.num_heads = bench::heads_for(seq_len), .seq_len = seq_len, .head_dim = head_dim, .is_causal = is_causal});
       }
     }
   }
@@ -207,9 +210,9 @@ void add_all() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::run_benches(argc, argv,
-                            bench::peak_columns({{"over_forward", "over forward", 1, "%.2f"},
-                                                 {"cost", "cost", 1, "%.3f"},
-                                                 {"wanted", "at most", 1, "%.2f"}}),
-                            add_all);
+  return bench::run_benches(
+      argc, argv,
+      bench::peak_columns(
+          {{"over_forward", "over forward", 1, "%.2f"}, {"cost", "cost", 1, "%.3f"}, {"wanted", "at most", 1, "%.2f"}}),
+      add_all);
 }

@@ -57,7 +57,14 @@ template <class Rule>
 /// The kernel is called even where there is no query row: dk and dv are zeros then.
 template <class Query, class Key, class Value, class Rule>
 void run_backward(backward_problem const& pass, Rule const& rule) {
-  backward<accumulate_type<Query>>(pass, rule);
+  using Real = accumulate_type<Query>;
+  using ready_type = typename prepared_rule<Rule>::type;
+  const isa_level level = current_isa().level;
+  const prepared_rule<Rule> ready(rule, pass.call);
+  noted_stages<Rule> noted = note_stages(rule, pass);
+  backward<Real>(pass, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(level),
+                 rule_gradient_of<Real, ready_type>(level), noted.stages, differentiable_stages<Rule>, noted.sinks,
+                 sink_count<Rule>);
 }
 
 }  // namespace HEED_ABI

@@ -22,8 +22,9 @@ struct gradient_cut {
 template <class Real>
 void cut_waves(gradient_call<Real> const& all, gradient_cut& cut) noexcept {
   problem const& call = all.run.call;
-  bool shares_batch = !all.sinks.empty(), shares_heads = false;
-  for (stage_gradient const& stage : all.stages) {
+  bool shares_batch = all.sink_count > 0, shares_heads = false;
+  for (index_t number = 0; number < all.stage_count; ++number) {
+    stage_gradient const& stage = all.stages[number];
     if (!stage.wanted()) continue;
     shares_batch = shares_batch || stage.kind != stage_kind::bias || stage.to.extents[0] == 1;
     shares_heads = shares_heads || (stage.kind == stage_kind::bias && stage.to.extents[1] == 1);
@@ -64,7 +65,8 @@ template <class Real>
       cut.chunk_keys = ceil_div(cut.chunk_keys / 2, all.run.block_keys) * all.run.block_keys;
     }
   }
-  cut.chunk_keys = lesser(cut.chunk_keys, ceil_div(greater(1, call.seq_len_kv), all.run.block_keys) * all.run.block_keys);
+  cut.chunk_keys =
+      lesser(cut.chunk_keys, ceil_div(greater(1, call.seq_len_kv), all.run.block_keys) * all.run.block_keys);
   cut.chunks = ceil_div(call.seq_len_kv, cut.chunk_keys);
   const index_t items = cut.splits_units ? cut.chunks : units;
   if (items < cut.threads) cut.threads = static_cast<int>(greater(1, items));
@@ -159,7 +161,8 @@ class stage_sums {
   /// To the caller's elements.
   void write() const noexcept {
     const index_t heads = all_.run.call.num_heads;
-    for (stage_gradient const& stage : all_.stages) {
+    for (index_t number = 0; number < all_.stage_count; ++number) {
+      stage_gradient const& stage = all_.stages[number];
       if (!stage.wanted() || stage.in_place) continue;
       if (stage.kind == stage_kind::bias) {
         write_sums(stage.to, static_cast<Real const*>(stage.sums), stage.strides);
@@ -167,9 +170,9 @@ class stage_sums {
         write_sums(stage.to, stage.totals, {0, 0, heads, 1});
       }
     }
-    for (std::size_t number = 0; number < all_.want.sinks.size(); ++number) {
+    for (index_t number = 0; number < all_.want.sinks.size(); ++number) {
       if (!all_.want.sinks[number].given()) continue;
-      write_sums(all_.want.sinks[number], all_.sink_totals + static_cast<index_t>(number) * heads, {0, 0, heads, 1});
+      write_sums(all_.want.sinks[number], all_.sink_totals + number * heads, {0, 0, heads, 1});
     }
   }
 
@@ -177,7 +180,8 @@ class stage_sums {
   void place(carver& from) noexcept {
     const index_t heads = all_.run.call.num_heads;
     constexpr element_kind own = sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64;
-    for (stage_gradient& stage : all_.stages) {
+    for (index_t number = 0; number < all_.stage_count; ++number) {
+      stage_gradient& stage = all_.stages[number];
       if (!stage.wanted()) continue;
       if (stage.kind != stage_kind::bias) {
         stage.totals = from.template take<double>(static_cast<std::size_t>(stage.slots * heads));
@@ -194,12 +198,13 @@ class stage_sums {
       stage.is_own = stage.is_dense() && (stage.to.extents[0] != 1 || call.batch_size == 1) &&
                      (stage.to.extents[1] != 1 || call.num_heads == 1);
     }
-    all_.sink_totals = from.template take<double>(all_.sinks.size() * static_cast<std::size_t>(heads));
+    all_.sink_totals = from.template take<double>(static_cast<std::size_t>(all_.sink_count * heads));
   }
 
   void clear() noexcept {
     const index_t heads = all_.run.call.num_heads;
-    for (stage_gradient& stage : all_.stages) {
+    for (index_t number = 0; number < all_.stage_count; ++number) {
+      stage_gradient& stage = all_.stages[number];
       if (!stage.wanted()) continue;
       for (index_t i = 0; stage.kind != stage_kind::bias && i < stage.slots * heads; ++i) stage.totals[i] = 0;
       if (stage.kind != stage_kind::bias || (stage.is_own && sees_all())) continue;
@@ -212,7 +217,7 @@ class stage_sums {
         }
       }
     }
-    for (index_t i = 0; i < static_cast<index_t>(all_.sinks.size()) * heads; ++i) all_.sink_totals[i] = 0;
+    for (index_t i = 0; i < all_.sink_count * heads; ++i) all_.sink_totals[i] = 0;
   }
 
   /// Whether no score is hidden.
@@ -243,8 +248,9 @@ void plan(gradient_call<Real>& all) noexcept {
   all.value_columns = ceil_div(call.head_dim_v, lanes) * lanes;
   all.packs_key = placement_of<Real>(all.run, call.key, 0) != placement::in_place;
   all.packs_value = placement_of<Real>(all.run, call.value, 0) != placement::in_place;
-  all.slots_per_tile = static_cast<index_t>(all.sinks.size());
-  for (stage_gradient& stage : all.stages) {
+  all.slots_per_tile = all.sink_count;
+  for (index_t number = 0; number < all.stage_count; ++number) {
+    stage_gradient& stage = all.stages[number];
     if (!stage.wanted()) continue;
     if (stage.slots < 0) stage.slots = 3 * lanes;
     stage.slot = all.slots_per_tile;
@@ -252,16 +258,16 @@ void plan(gradient_call<Real>& all) noexcept {
   }
 }
 
-/// Runs a checked call. Real is the accumulate type; `stages` and `sinks` are the rule's.
+/// Runs a checked call. Real is the accumulate type; `stages` and `sinks` are those of `rule`, as it was given.
 template <class Real>
 void backward(backward_problem const& want, rule_view const& rule, rule_verbs<Real> const& rule_verb,
-              rule_gradient_door<Real> rule_gradient, std::vector<stage_gradient> stages,
-              std::vector<list<float>> sinks) {
+              rule_gradient_verb<Real> rule_gradient, stage_gradient* stages, index_t stage_count,
+              list<float> const* sinks, index_t sink_count) {
   const fp_environment environment;
   problem const& call = want.call;
-  kernel<Real> run = kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false));
-  gradient_call<Real> all{run, gradient_verbs_of<Real>(current_isa().level), rule_gradient, want, std::move(stages),
-                          std::move(sinks)};
+  const kernel<Real> run = kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false));
+  gradient_call<Real> all{
+      run, gradient_verbs_of<Real>(current_isa().level), rule_gradient, want, stages, stage_count, sinks, sink_count};
   plan(all);
   const gradient_cut cut = cut_of(all);
   all.chunk_keys = cut.chunk_keys;

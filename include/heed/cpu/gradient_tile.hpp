@@ -10,20 +10,17 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// The way back through a rule whose stages bend scores: null where none does.
-template <class Real>
-using rule_gradient_door = void (*)(void const* rule, Real const* scores, Real* gradient, index_t lanes, int vectors,
-                                    block const& area, block_terms<Real> const& terms, Real* const* stage_gradients);
-
 /// One backward call on one instruction set.
 template <class Real>
 struct gradient_call {
   kernel<Real> const& run;
   gradient_verbs<Real> const& verb;
-  rule_gradient_door<Real> rule_gradient;
+  rule_gradient_verb<Real> rule_gradient;  // null where no stage bends scores
   backward_problem const& want;
-  std::vector<stage_gradient> stages;
-  std::vector<list<float>> sinks;
+  stage_gradient* stages;  // of the rule, in the order written
+  index_t stage_count;
+  list<float> const* sinks;
+  index_t sink_count;
   double* sink_totals = nullptr;  // [sinks, num_heads]
   index_t slots_per_tile = 0;     // the sinks' first
   index_t query_columns = 0;      // head_dim_qk and head_dim_v in whole vectors
@@ -33,11 +30,11 @@ struct gradient_call {
   bool packs_value = false;
 
   [[nodiscard]] bool bends() const noexcept { return rule_gradient != nullptr; }
-  [[nodiscard]] bool drops() const noexcept { return run.call.options.drop.p > 0; }
+  [[nodiscard]] bool drops() const noexcept { return run.call.drops(); }
   [[nodiscard]] bool keeps_scores() const noexcept { return bends() || run.cap != Real(0); }
   [[nodiscard]] bool wants_stages() const noexcept {
-    for (stage_gradient const& stage : stages) {
-      if (stage.wanted()) return true;
+    for (index_t number = 0; number < stage_count; ++number) {
+      if (stages[number].wanted()) return true;
     }
     return false;
   }
@@ -50,21 +47,15 @@ struct gradient_tile {
   index_t query_begin;
   index_t rows;
   int vectors;
-  bool is_finite;  // neither its queries nor its d_out hold an infinity or a NaN
-  key_range keys;  // outside of these nothing is visible
-  Real* lse;       // [lanes]
-  Real* delta;     // [lanes]: d_out . out - d_lse
+  key_range keys;        // outside of these nothing is visible
+  Real* lse;             // [lanes]
+  Real* delta;           // [lanes]: d_out . out - d_lse
   Real* query_gradient;  // [head_dim_qk, lanes], not yet scaled
   double* slots;         // what it adds to the gradients of sinks and stages
 
   /// Its block of scores with keys [begin, end).
   [[nodiscard]] block part(sequence const& seq, index_t batch, index_t begin, index_t end) const noexcept {
-    return {batch,
-            head,
-            query_begin,
-            query_begin + rows,
-            greater(begin, keys.begin),
-            lesser(end, keys.end),
+    return {batch,     head, query_begin, query_begin + rows, greater(begin, keys.begin), lesser(end, keys.end),
             seq.offset};
   }
 };
@@ -73,16 +64,17 @@ struct gradient_tile {
 template <class Real>
 struct gradient_work {
   workspace<Real> forward;
-  Real* row_max;        // [lanes], -inf: the maximum is not looked for
-  Real* gradient;       // [block_keys, lanes]
-  Real* seen_scores;    // the same: scores, where what is hidden must not be touched
-  Real* keep;           // the same, of dropout; null without
-  Real** stage_tiles;   // [stages]: where each stage's gradient is
-  Real* stage_numbers;  // [stages, block_keys, lanes], where stages bend scores
-  Real* query;          // [lanes, query_columns]: rows
-  Real* query_tile;     // [head_dim_qk, lanes], scaled
-  Real* d_out;          // [lanes, value_columns]
-  Real* d_out_tile;     // [head_dim_v, lanes]
+  Real* row_max;          // [lanes], -inf: the maximum is not looked for
+  Real* gradient;         // [block_keys, lanes]
+  Real* seen_scores;      // the same: scores, where what is hidden must not be touched
+  Real* keep;             // the same, of dropout; null without
+  Real** stage_tiles;     // [stages]: where each stage's gradient is
+  Real* stage_numbers;    // [stages, block_keys, lanes], where stages bend scores
+  Real* query;            // [lanes, query_columns]: rows
+  Real* query_tile;       // [head_dim_qk, lanes], scaled
+  Real* d_out;            // [lanes, value_columns]
+  Real* d_out_tile;       // [head_dim_v, lanes]
+  Real* out;              // [lanes, value_columns]: rows, at first
   Real* key_gradients;    // [chunk_keys, query_columns], not yet scaled
   Real* value_gradients;  // [chunk_keys, value_columns]
   Real* key;              // [chunk_keys, head_dim_qk], if packed
@@ -98,32 +90,36 @@ struct chunk_rows {
   bool is_finite;
 };
 
-/// Rows of a tile: as [rows, columns in whole vectors], and as a tile [columns, lanes] times `scale`.
+/// Rows of a tile: [rows, columns in whole vectors].
 template <class Real>
 void load_rows(gradient_call<Real> const& all, gradient_work<Real> const& work, operand const& box, index_t batch,
-               gradient_tile<Real> const& tile, index_t columns, Real scale, Real* rows, Real* to) {
-  kernel<Real> const& run = all.run;
+               gradient_tile<Real> const& tile, index_t columns, Real* rows) {
   const index_t width = box.extents[3];
-  void const* const first = box.row(batch, tile.head, tile.query_begin);
   Real* const packed = columns == width ? rows : work.forward.spare;
-  run.verb.pack_rows(first, box.kind, box.strides[2], box.strides[3], tile.rows, width, packed);
-  if (packed != rows) {
-    for (index_t row = 0; row < tile.rows; ++row) {
-      for (index_t column = 0; column < columns; ++column) {
-        rows[row * columns + column] = column < width ? packed[row * width + column] : Real(0);
-      }
+  all.run.verb.pack_rows(box.row(batch, tile.head, tile.query_begin), box.kind, box.strides[2], box.strides[3],
+                         tile.rows, width, packed);
+  if (packed == rows) return;
+  for (index_t row = 0; row < tile.rows; ++row) {
+    for (index_t column = 0; column < columns; ++column) {
+      rows[row * columns + column] = column < width ? packed[row * width + column] : Real(0);
     }
   }
-  run.verb.pack_query(rows, columns, tile.rows, width, scale, tile.vectors, to);
 }
 
-/// Queries and d_out of a tile.
+/// Queries and d_out of a tile, as rows and with the rows in the lanes. Returns whether they hold no infinity and no
+/// NaN.
 template <class Real>
-void load_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, index_t batch,
-               gradient_tile<Real> const& tile) {
-  load_rows(all, work, all.run.call.query, batch, tile, all.query_columns, all.run.scale, work.query,
-            work.query_tile);
-  load_rows(all, work, all.want.d_out, batch, tile, all.value_columns, Real(1), work.d_out, work.d_out_tile);
+[[nodiscard]] bool load_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, index_t batch,
+                             gradient_tile<Real> const& tile) {
+  kernel<Real> const& run = all.run;
+  load_rows(all, work, run.call.query, batch, tile, all.query_columns, work.query);
+  load_rows(all, work, all.want.d_out, batch, tile, all.value_columns, work.d_out);
+  run.verb.pack_query(work.query, all.query_columns, tile.rows, run.call.head_dim_qk, run.scale, tile.vectors,
+                      work.query_tile);
+  run.verb.pack_query(work.d_out, all.value_columns, tile.rows, run.call.head_dim_v, Real(1), tile.vectors,
+                      work.d_out_tile);
+  return all.verb.all_finite(work.query, tile.rows, all.query_columns, all.query_columns) &&
+         all.verb.all_finite(work.d_out, tile.rows, all.value_columns, all.value_columns);
 }
 
 [[nodiscard]] inline double number_at(operand const& box, index_t batch, index_t head, index_t row) noexcept {
@@ -142,11 +138,9 @@ void open_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, 
   kernel<Real> const& run = all.run;
   backward_problem const& want = all.want;
   const index_t lanes = index_t{tile.vectors} * run.verb.lanes;
-  load_tile(all, work, batch, tile);
-  tile.is_finite = all.verb.all_finite(work.query, tile.rows, all.query_columns, all.query_columns) &&
-                   all.verb.all_finite(work.d_out, tile.rows, all.value_columns, all.value_columns);
-  load_rows(all, work, want.out, batch, tile, all.value_columns, Real(1), work.d_out, work.forward.spare);
-  all.verb.column_dots(work.d_out_tile, work.forward.spare, run.call.head_dim_v, tile.vectors, tile.delta);
+  load_rows(all, work, want.d_out, batch, tile, all.value_columns, work.d_out);
+  load_rows(all, work, want.out, batch, tile, all.value_columns, work.out);
+  all.verb.row_dots(work.d_out, work.out, tile.rows, all.value_columns, tile.delta);
   for (index_t lane = 0; lane < lanes; ++lane) {
     const index_t row = tile.query_begin + lesser(lane, tile.rows - 1);
     tile.lse[lane] = static_cast<Real>(number_at(want.lse, batch, tile.head, row));
@@ -154,7 +148,7 @@ void open_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, 
   }
   for (index_t i = 0; i < run.call.head_dim_qk * lanes; ++i) tile.query_gradient[i] = Real(0);
   for (index_t slot = 0; slot < all.slots_per_tile; ++slot) tile.slots[slot] = 0;
-  for (std::size_t number = 0; number < all.sinks.size(); ++number) {
+  for (index_t number = 0; number < all.sink_count; ++number) {
     const double logit = static_cast<double>(all.sinks[number][tile.head]);
     for (index_t row = 0; row < tile.rows && logit != -infinity<double>; ++row) {
       const double weight = __builtin_exp(logit - static_cast<double>(tile.lse[row]));
@@ -187,7 +181,8 @@ template <class Real>
 
 /// What is not computed of a block counts as 0 where the whole of it is looked at.
 template <class Real>
-void clear_unseen(Real* gradient, index_t lanes, index_t first_key, stretch const& part, int lanes_per_vector) noexcept {
+void clear_unseen(Real* gradient, index_t lanes, index_t first_key, stretch const& part,
+                  int lanes_per_vector) noexcept {
   const index_t first = part.seen == cover::none ? lanes : index_t{part.first_vector} * lanes_per_vector;
   const index_t end = part.seen == cover::none ? lanes : index_t{part.end_vector} * lanes_per_vector;
   for (index_t key = part.key_begin - first_key; key < part.key_end - first_key; ++key) {
@@ -204,19 +199,17 @@ void pass_stages(gradient_call<Real> const& all, gradient_work<Real> const& work
   const index_t lanes = index_t{tile.vectors} * run.verb.lanes, keys = area.key_end - area.key_begin;
   if (all.bends()) {
     const index_t room = work.forward.term_step;
-    for (std::size_t number = 0; number < all.stages.size(); ++number) {
-      work.stage_tiles[number] = all.stages[number].wanted()
-                                     ? work.stage_numbers + static_cast<index_t>(number) * room
-                                     : nullptr;
+    for (index_t number = 0; number < all.stage_count; ++number) {
+      work.stage_tiles[number] = all.stages[number].wanted() ? work.stage_numbers + number * room : nullptr;
     }
     const block_terms<Real> terms{work.forward.terms, 0, 0};
     all.rule_gradient(run.rule.rule, work.forward.before_rule, work.gradient, lanes, tile.vectors, area, terms,
                       work.stage_tiles);
   }
-  for (std::size_t number = 0; number < all.stages.size(); ++number) {
+  for (index_t number = 0; number < all.stage_count; ++number) {
     if (!all.stages[number].wanted()) continue;
-    collect_stage(run, all.stages[number], area, tile.vectors,
-                  all.bends() ? work.stage_tiles[number] : work.gradient, work.forward.spare, tile.slots);
+    collect_stage(run, all.stages[number], area, tile.vectors, all.bends() ? work.stage_tiles[number] : work.gradient,
+                  work.forward.spare, tile.slots);
   }
   if (run.cap != Real(0)) {
     all.verb.cap_gradient(work.forward.before_rule, work.gradient, keys, lanes, tile.vectors, run.cap);
@@ -293,10 +286,12 @@ void pass_stretch(gradient_call<Real> const& all, gradient_work<Real> const& wor
   }
 }
 
-/// One tile and one block of keys. `wait` is called before anything is added to what the tile shares with other chunks.
+/// One tile and one block of keys. `is_careful`: what is hidden may be infinite or NaN, and is not touched. `wait` is
+/// called before anything is added to what the tile shares with other chunks.
 template <class Real, class Wait>
 void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& work, gradient_tile<Real> const& tile,
-                         block const& area, cover seen, chunk_rows<Real> const& rows, Wait const& wait) {
+                         block const& area, cover seen, chunk_rows<Real> const& rows, bool is_careful,
+                         Wait const& wait) {
   kernel<Real> const& run = all.run;
   const index_t lanes = index_t{tile.vectors} * run.verb.lanes;
   query_tile<Real> queries{};
@@ -307,7 +302,6 @@ void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& wo
   queries.keys = tile.keys;
   queries.query = work.query_tile;
   queries.row_max = work.row_max;
-  const bool is_careful = !tile.is_finite || !rows.is_finite;
   const auto pass = [&](stretches const& parts) {
     const key_rows<Real> key{rows.key.at(area.key_begin - rows.first), rows.key.stride};
     const index_t keys = score_block(run, work.forward, queries, area, parts, key);

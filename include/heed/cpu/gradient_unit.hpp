@@ -43,7 +43,7 @@ class gradient_unit {
     double* next_slots = slots_;
     problem const& call = run_.call;
     for (index_t head = kv_head_ * call.group_size; head < (kv_head_ + 1) * call.group_size; ++head) {
-      const block rows{batch_, head, 0, seq_.query_len, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
+      const block rows{batch_,     head, 0, seq_.query_len, seq_.key_begin, greater(seq_.key_begin, seq_.key_end),
                        seq_.offset};
       cut_tiles(run_.rule, rows, run_.verb.lanes, [&](block const& area, int vectors) {
         const index_t lanes = index_t{vectors} * run_.verb.lanes;
@@ -87,15 +87,15 @@ class gradient_unit {
     chunk_rows<Real> keys = load_chunk(all_, work, seq_, batch_, kv_head_, begin, end);
     for (index_t number = tile_count_ - 1; number >= 0; --number) {
       gradient_tile<Real>& tile = tiles_[number];
-      bool is_loaded = false;
+      bool is_loaded = false, is_finite = keys.is_finite;
       for (index_t at = begin; at < end; at += run_.block_keys) {
         const block area = tile.part(seq_, batch_, at, lesser(at + run_.block_keys, end));
         if (area.key_begin >= area.key_end) continue;
         const cover seen = run_.rule.covers(area);
         if (seen == cover::none) continue;
-        if (!is_loaded) load_tile(all_, work, batch_, tile);
+        if (!is_loaded) is_finite = load_tile(all_, work, batch_, tile) && is_finite;
         is_loaded = true;
-        differentiate_block(all_, work, tile, area, seen, keys, [&] { order.wait(number, chunk); });
+        differentiate_block(all_, work, tile, area, seen, keys, !is_finite, [&] { order.wait(number, chunk); });
       }
       if (is_loaded) order.finish(number, chunk);
     }
@@ -110,13 +110,13 @@ class gradient_unit {
     problem const& call = run_.call;
     for (index_t number = 0; number < tile_count_; ++number) {
       gradient_tile<Real> const& tile = tiles_[number];
-      for (stage_gradient const& stage : all_.stages) {
+      for (index_t place = 0; place < all_.stage_count; ++place) {
+        stage_gradient const& stage = all_.stages[place];
         if (!stage.wanted()) continue;
         add_slots<Real>(stage, batch_, tile.head, call.num_heads, tile.query_begin, tile.rows, tile.slots);
       }
-      for (std::size_t number_of_sink = 0; number_of_sink < all_.sinks.size(); ++number_of_sink) {
-        all_.sink_totals[static_cast<index_t>(number_of_sink) * call.num_heads + tile.head] +=
-            tile.slots[number_of_sink];
+      for (index_t place = 0; place < all_.sink_count; ++place) {
+        all_.sink_totals[place * call.num_heads + tile.head] += tile.slots[place];
       }
     }
     if (!all_.want.dq.given()) return;
@@ -149,12 +149,13 @@ class gradient_unit {
     to.gradient = take(tile);
     to.seen_scores = take(tile);
     to.keep = all.drops() ? take(tile) : nullptr;
-    to.stage_tiles = from.template take<Real*>(all.stages.size());
-    to.stage_numbers = all.bends() ? take(static_cast<index_t>(all.stages.size()) * tile) : nullptr;
+    to.stage_tiles = from.template take<Real*>(static_cast<std::size_t>(all.stage_count));
+    to.stage_numbers = all.bends() ? take(all.stage_count * tile) : nullptr;
     to.query = take(lanes * all.query_columns);
     to.query_tile = take(lanes * run.call.head_dim_qk);
     to.d_out = take(lanes * all.value_columns);
     to.d_out_tile = take(lanes * run.call.head_dim_v);
+    to.out = take(lanes * all.value_columns);
     to.key_gradients = take(all.chunk_keys * all.query_columns);
     to.value_gradients = take(all.chunk_keys * all.value_columns);
     to.key = all.packs_key ? take(all.chunk_keys * run.call.head_dim_qk) : nullptr;

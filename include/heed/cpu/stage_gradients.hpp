@@ -2,12 +2,23 @@
 #pragma once
 
 #include "heed/cpu/query_tile.hpp"
+#include "heed/mask/combine.hpp"
 #include "heed/score/alibi.hpp"
 #include "heed/score/bias.hpp"
 #include "heed/score/relative.hpp"
 #include "heed/score/sink.hpp"
+#include "heed/view/backward_problem.hpp"
 
 namespace heed::detail {
+
+/// How many sinks a rule has.
+template <class Rule>
+inline constexpr int sink_count = std::is_same_v<Rule, sink> ? 1 : 0;
+template <class First, class Second>
+inline constexpr int sink_count<both<First, Second>> = sink_count<First> + sink_count<Second>;
+
+/// A number of slots that depends on the tile.
+inline constexpr index_t slot_for_each_lane = -1;
 
 enum class stage_kind : unsigned char { bias, slopes, table };
 
@@ -89,16 +100,14 @@ void collect_stage(kernel<Real> const& run, stage_gradient const& stage, block c
       for (index_t row = 0; row < rows; ++row) diagonal[row] += gradient[row];
     }
     for (index_t place = 0; place < keys + rows - 1; ++place) {
-      const index_t ahead =
-          saturating_sub(area.key_begin + keys - 1 - place - area.query_begin, area.offset);
+      const index_t ahead = saturating_sub(area.key_begin + keys - 1 - place - area.query_begin, area.offset);
       slots[stage.table->bucket(ahead)] += static_cast<double>(sums[place]);
     }
     return;
   }
   for (index_t row = 0; row < rows; ++row) sums[row] = Real(0);
   for (index_t key = 0; key < keys; ++key, gradient += lanes) {
-    const Real distance =
-        static_cast<Real>(clamped_add(area.query_begin - area.key_begin - key, area.offset));
+    const Real distance = static_cast<Real>(clamped_add(area.query_begin - area.key_begin - key, area.offset));
     for (index_t row = 0; row < rows; ++row) {
       const Real away = distance + static_cast<Real>(static_cast<int>(row));
       sums[row] += stage.kind == stage_kind::bias ? gradient[row] : (away < Real(0) ? away : -away) * gradient[row];
@@ -141,44 +150,44 @@ void write_sums(operand const& to, Number const* sums, index_t const (&strides)[
   });
 }
 
-/// The stages of a rule that add terms, in the order written; `bias`, `slopes` and `tables` are where their gradients
-/// go, again in that order, with operands that are not given for those that are not wanted.
-template <class Rule, class Operands>
-void note_stages(Rule const& rule, Operands const& biases, Operands const& slopes, Operands const& tables,
-                 std::vector<stage_gradient>& stages) {
-  std::size_t bias_count = 0, slope_count = 0, table_count = 0;
-  const auto take = [](Operands const& from, std::size_t& count) {
-    const std::size_t place = count++;
-    return place < from.size() ? from[place] : operand{};
+/// What of a rule has a gradient of its own, in the order written.
+template <class Rule>
+struct noted_stages {
+  stage_gradient stages[greater(1, differentiable_stages<Rule>)];
+  list<float> sinks[greater(1, sink_count<Rule>)];
+};
+
+/// `want` says where the gradients go; those that are not wanted have no operand.
+template <class Rule>
+[[nodiscard]] noted_stages<Rule> note_stages(Rule const& rule, backward_problem const& want) noexcept {
+  noted_stages<Rule> noted;
+  index_t count = 0, sinks = 0, biases = 0, slopes = 0, tables = 0;
+  const auto next = [](item_view<operand> const& from, index_t& place) {
+    const index_t at = place++;
+    return at < from.size() ? from[at] : operand{};
   };
   for_each_rule(rule, [&](auto const& one) {
     using type = std::remove_cvref_t<decltype(one)>;
-    stage_gradient stage;
-    if constexpr (std::is_same_v<type, bias>) {
-      stage.to = take(biases, bias_count);
-      if (stage.wanted() && !stage.has_keys()) stage.slots = stage.has_rows() ? -1 : 1;  // -1: one for each lane
+    if constexpr (std::is_same_v<type, sink>) {
+      noted.sinks[sinks++] = one.logits;
+    } else if constexpr (std::is_same_v<type, bias>) {
+      stage_gradient& stage = noted.stages[count++];
+      stage.to = next(want.biases, biases);
+      if (!stage.has_keys()) stage.slots = stage.has_rows() ? slot_for_each_lane : 1;
     } else if constexpr (std::is_same_v<type, alibi>) {
+      stage_gradient& stage = noted.stages[count++];
       stage.kind = stage_kind::slopes;
-      stage.to = take(slopes, slope_count);
+      stage.to = next(want.slopes, slopes);
       stage.slots = 1;
     } else if constexpr (std::is_same_v<type, relative_bias>) {
+      stage_gradient& stage = noted.stages[count++];
       stage.kind = stage_kind::table;
-      stage.to = take(tables, table_count);
+      stage.to = next(want.tables, tables);
       stage.table = &one;
       stage.slots = one.table.extent(0);
-    } else {
-      return;
     }
-    stages.push_back(stage);
   });
-}
-
-/// The sinks of a rule, in the order written.
-template <class Rule>
-void note_sinks(Rule const& rule, std::vector<list<float>>& sinks) {
-  for_each_rule(rule, [&](auto const& one) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, sink>) sinks.push_back(one.logits);
-  });
+  return noted;
 }
 
 }  // namespace HEED_ABI

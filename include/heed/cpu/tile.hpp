@@ -51,8 +51,8 @@ void compute_scores(kernel<Real> const& run, workspace<Real> const& work, query_
       tile.vectors * run.verb.lanes, scores, row_max, block_max, work.ahead->take(keys / 8 * run.query_words()));
 }
 
-/// Scores [keys, lanes], `vectors` of them, as the rule is given them: to where they are kept for later, if they are. What
-/// no rule is asked about is kept as 0.
+/// Scores [keys, lanes], `vectors` of them, as the rule is given them: to where they are kept for later, if they are.
+/// What no rule is asked about is kept as 0.
 template <class Real>
 void keep_before_rule(workspace<Real> const& work, Real const* scores, index_t keys, index_t lanes, index_t used,
                       bool is_asked) noexcept {

@@ -94,7 +94,7 @@ struct gradient_verbs {
   void (*differentiate)(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors, index_t keys,
                         Real to_exponent, Real const* lse, Real const* delta);
   void (*cap_gradient)(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap);
-  void (*column_dots)(Real const* one, Real const* other, index_t columns, int vectors, Real* out);
+  void (*row_dots)(Real const* one, Real const* other, index_t rows, index_t stride, Real* out);
   bool (*all_finite)(Real const* from, index_t rows, index_t row_stride, index_t columns);
 };
 

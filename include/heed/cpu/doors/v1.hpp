@@ -184,13 +184,12 @@ HEED_DOOR_V1 void differentiate(Real* scores, Real* gradient, Real const* keep, 
   detail::differentiate<pack<Real>>(scores, gradient, keep, lanes, vectors, keys, to_exponent, lse, delta);
 }
 template <class Real>
-HEED_DOOR_V1 void cap_gradient(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors,
-                               Real cap) {
+HEED_DOOR_V1 void cap_gradient(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap) {
   detail::cap_gradient<pack<Real>>(capped, gradient, keys, lanes, vectors, cap);
 }
 template <class Real>
-HEED_DOOR_V1 void column_dots(Real const* one, Real const* other, index_t columns, int vectors, Real* out) {
-  detail::column_dots<pack<Real>>(one, other, columns, vectors, out);
+HEED_DOOR_V1 void row_dots(Real const* one, Real const* other, index_t rows, index_t stride, Real* out) {
+  detail::row_dots<pack<Real>>(one, other, rows, stride, out);
 }
 template <class Real>
 HEED_DOOR_V1 bool all_finite(Real const* from, index_t rows, index_t row_stride, index_t columns) {
@@ -200,7 +199,7 @@ HEED_DOOR_V1 bool all_finite(Real const* from, index_t rows, index_t row_stride,
 template <class Real>
 inline constexpr gradient_verbs<Real> gradient_table{key_gradients<Real>, key_gradients_visible<Real>,
                                                      differentiate<Real>, cap_gradient<Real>,
-                                                     column_dots<Real>,   all_finite<Real>};
+                                                     row_dots<Real>,      all_finite<Real>};
 
 }  // namespace v1
 }  // namespace HEED_ABI

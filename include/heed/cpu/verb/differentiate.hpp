@@ -3,6 +3,7 @@
 
 #include "heed/base/index.hpp"
 #include "heed/cpu/simd/exp2.hpp"
+#include "heed/cpu/simd/lane_sums.hpp"
 #include "heed/cpu/verb/softmax.hpp"
 
 namespace heed::detail {
@@ -59,20 +60,28 @@ HEED_VERB void differentiate(typename Simd::scalar* scores, typename Simd::scala
   }
 }
 
-/// out [lanes] = the sums over columns of products of two tiles [columns, lanes]; 0 times anything is 0.
+/// out [rows in whole vectors] = products of rows [rows, stride] with rows, in whole vectors; 0 times anything is 0.
+/// Lanes without a row repeat the last one.
 template <class Simd>
-HEED_VERB void column_dots(typename Simd::scalar const* one, typename Simd::scalar const* other, index_t columns,
-                           int vectors, typename Simd::scalar* out) noexcept {
-  for (int v = 0; v < vectors; ++v) {
-    typename Simd::vector sum{}, first, second;
-    for (index_t column = 0; column < columns; ++column) {
-      const index_t place = (column * vectors + v) * Simd::lanes;
-      Simd::load(first, one + place);
-      Simd::load(second, other + place);
-      first = second == typename Simd::vector{} ? second : first;
-      Simd::multiply_add(sum, first, second);
+HEED_VERB void row_dots(typename Simd::scalar const* one, typename Simd::scalar const* other, index_t rows,
+                        index_t stride, typename Simd::scalar* out) noexcept {
+  using vector = typename Simd::vector;
+  for (index_t first = 0; first < rows; first += Simd::lanes) {
+    vector sum[std::size_t{Simd::lanes}], total;
+    for (int lane = 0; lane < Simd::lanes; ++lane) {
+      const index_t row = lesser(first + lane, rows - 1) * stride;
+      vector products{};
+      for (index_t column = 0; column < stride; column += Simd::lanes) {
+        vector left, right;
+        Simd::load(left, one + row + column);
+        Simd::load(right, other + row + column);
+        left = right == vector{} ? right : left;
+        Simd::multiply_add(products, left, right);
+      }
+      sum[lane] = products;
     }
-    Simd::store(out + v * Simd::lanes, sum);
+    lane_sums<Simd, 1>(total, sum);
+    Simd::store(out + first, total);
   }
 }
 
