@@ -81,7 +81,7 @@ struct gradient_worker {
   gradient_work<Real> work{};
 
   explicit gradient_worker(gradient_call<Real> const& all)
-      : memory(gradient_unit<Real>::chunk_bytes(all)), ahead(&all.run) {
+      : memory(gradient_unit<Real>::work_bytes(all)), ahead(&all.run) {
     carver from(memory.data());
     gradient_unit<Real>::carve(all, from, work);
     work.forward.ahead = &ahead;

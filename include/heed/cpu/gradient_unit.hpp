@@ -28,7 +28,7 @@ class gradient_unit {
     return static_cast<std::size_t>(most_tiles(all) * chunks);
   }
   /// Bytes that a chunk takes.
-  [[nodiscard]] static std::size_t chunk_bytes(gradient_call<Real> const& all) noexcept {
+  [[nodiscard]] static std::size_t work_bytes(gradient_call<Real> const& all) noexcept {
     carver count(nullptr);
     gradient_work<Real> work{};
     carve(all, count, work);
