@@ -34,10 +34,12 @@ template <class Function, class Real>
 }
 template <class Function, class Derivative>
 [[nodiscard]] consteval bool is_differentiable() {
-  if constexpr (std::is_same_v<Derivative, no_derivative>) {
-    return carries_slopes<Function, float>() && carries_slopes<Function, double>();
-  } else {
+  if constexpr (!std::is_same_v<Derivative, no_derivative>) {
     return true;
+  } else if constexpr (carries_slopes<Function, float>()) {  // what it cannot do with both is said once
+    return carries_slopes<Function, double>();
+  } else {
+    return false;
   }
 }
 

@@ -48,14 +48,12 @@ using dual_of = typename choice_of_duals<First, Second>::type;
 /// Mixes with every number that is not a dual, which becomes a Real with slope 0 (in `0.1 * score` of a float score,
 ///   too). Comparisons look at values only, and so do `if` and `?:` over them: a functor has the slope of the branch
 ///   that it takes.
-/// Conventions, where a derivative is a matter of choice: abs has slope 0 at 0; min, max, select and clamp have the
-/// slope
-///   of the operand that they give, the first one where two are equal (so clamp has slope 1 at its bounds). A factor
-///   that is exactly 0 (exp where it has underflowed, tanh where it is 1) gives slope 0 whatever it is multiplied with.
+/// Where a derivative is a matter of choice: abs has slope 0 at 0; min, max, select and clamp have the slope of the
+///   operand that they give, the first one where two are equal (so clamp has slope 1 at its bounds). A factor that is
+///   exactly 0 (exp where it has underflowed, tanh where it is 1) gives slope 0 whatever it is multiplied with.
 ///   Everything else is as IEEE arithmetic has it: log has slope inf at 0.
-/// Not differentiable: what needs a plain number (static_cast, functions of the standard library) does not compile,
-/// since
-///   the slope would be lost silently.
+/// What needs a plain number (static_cast, functions of the standard library) does not compile: the slope would be
+///   lost, and nobody told.
 template <class Real>
 struct dual {
   static_assert(detail::is_real<Real>, "heed::dual: the type is float or double");

@@ -46,7 +46,7 @@ void expect_slope(Function const& f, std::vector<double> const& points) {
   }
 }
 
-const std::vector<double> both_signs = {-21.5, -3.25, -1.5, -0.7, -1e-3, 1e-3, 0.4, 1.75, 2.5, 9.25, 18.0};
+const std::vector<double> both_signs = {-21.5, -3.25, -1.5, -0.7, -0.03, 0.03, 0.4, 1.75, 2.5, 9.25, 18.0};
 const std::vector<double> positive = {0.015625, 0.4, 1.0, 2.75, 19.5};
 
 TEST(Dual, ArithmeticOfDuals) {

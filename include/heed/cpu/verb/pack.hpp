@@ -8,7 +8,7 @@
 namespace heed::detail {
 
 // How far ahead of their use strided rows are asked for: no hardware prefetcher follows from page to page.
-inline constexpr index_t rows_ahead = 8;
+inline constexpr index_t rows_asked_ahead = 8;
 
 /// The caller's rows of Q, K or V: to [rows, columns], contiguous. Rows that lie far apart are asked for ahead of time.
 template <class Simd>
@@ -21,7 +21,7 @@ HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride
         constexpr int line_elements = 64 / static_cast<int>(sizeof(element_type));
         const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
         for (index_t row = 0; row < rows; ++row, line += row_stride, to += columns) {
-          element_type const* const ahead = line + (row + rows_ahead < rows ? rows_ahead * row_stride : 0);
+          element_type const* const ahead = line + (row + rows_asked_ahead < rows ? rows_asked_ahead * row_stride : 0);
           for (index_t column = 0; column < whole; column += line_elements) __builtin_prefetch(ahead + column);
           for (index_t column = 0; column < whole; column += Simd::lanes) {
             typename Simd::vector wide;
