@@ -115,7 +115,7 @@ void differentiate_unit_together(gradient_call<Real> const& all, gradient_cut co
   const scratch memory(tile_bytes + gradient_unit<Real>::flag_bytes(all, cut.chunks), scratch_use::shared);
   unit.cut(memory.data());
   int failed = 0;
-  const tile_order order(reinterpret_cast<tile_order::state*>(memory.data() + tile_bytes), cut.chunks, &failed);
+  const tile_order order(reinterpret_cast<unsigned char*>(memory.data() + tile_bytes), cut.chunks, &failed);
   const index_t step = 8;  // tiles at a time
   const auto for_tiles = [&](auto const& visit) {
     parallel_for(ceil_div(unit.tile_count(), step), who, [&](index_t item) {

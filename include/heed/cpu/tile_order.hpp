@@ -10,34 +10,35 @@ inline namespace HEED_ABI {
 /// that is waited for is always at work or through.
 class tile_order {
  public:
-  enum class state : unsigned char { ahead, through, apart };  // apart: the chunk adds nothing to the tile
+  enum state : unsigned char { ahead, through, apart };  // apart: the chunk adds nothing to the tile
 
   /// `flags`: null where one thread takes all chunks in their order.
-  tile_order(state* flags, index_t chunks, int* failed) noexcept : flags_(flags), chunks_(chunks), failed_(failed) {}
+  tile_order(unsigned char* flags, index_t chunks, int* failed) noexcept
+      : flags_(flags), chunks_(chunks), failed_(failed) {}
 
   void begin(index_t tile, index_t chunk, bool adds) const noexcept {
-    if (flags_ != nullptr) flags_[tile * chunks_ + chunk] = adds ? state::ahead : state::apart;
+    if (flags_ != nullptr) flags_[tile * chunks_ + chunk] = adds ? ahead : apart;
   }
 
   /// Until the chunks before this one are through with the tile, or one of them has failed.
   void wait(index_t tile, index_t chunk) const noexcept {
     if (flags_ == nullptr) return;
-    state* before = flags_ + tile * chunks_ + chunk - 1;
+    unsigned char* before = flags_ + tile * chunks_ + chunk - 1;
     index_t left = chunk;
-    while (left > 0 && __atomic_load_n(before, __ATOMIC_RELAXED) == state::apart) {
+    while (left > 0 && __atomic_load_n(before, __ATOMIC_RELAXED) == apart) {
       --before;
       --left;
     }
     if (left == 0) return;
-    const auto through = [&] {
-      return __atomic_load_n(before, __ATOMIC_ACQUIRE) == state::through ||
-             __atomic_load_n(failed_, __ATOMIC_RELAXED) != 0;
+    const auto is_over = [&] {
+      return __atomic_load_n(before, __ATOMIC_ACQUIRE) == through || __atomic_load_n(failed_, __ATOMIC_RELAXED) != 0;
     };
-    while (!spin_until(through)) sched_yield();
+    while (!spin_until(is_over)) sched_yield();
   }
 
   void finish(index_t tile, index_t chunk) const noexcept {
-    if (flags_ != nullptr) __atomic_store_n(flags_ + tile * chunks_ + chunk, state::through, __ATOMIC_RELEASE);
+    if (flags_ != nullptr)
+      __atomic_store_n(flags_ + tile * chunks_ + chunk, static_cast<unsigned char>(through), __ATOMIC_RELEASE);
   }
 
   /// A chunk that an exception ends lets the others go.
@@ -57,7 +58,7 @@ class tile_order {
   };
 
  private:
-  state* flags_;
+  unsigned char* flags_;
   index_t chunks_;
   int* failed_;
 };

@@ -82,8 +82,8 @@ HEED_VERB void cap_scores(typename Simd::scalar* scores, index_t keys, index_t l
   }
 }
 
-/// gradient [keys, lanes], with respect to scores under a cap (not 0), becomes that with respect to the scores before it:
-/// times 1 - (capped / cap)^2. Where it is 0 it stays so.
+/// gradient [keys, lanes], with respect to scores under a cap (not 0), becomes that with respect to the scores before
+/// it: times 1 - (capped / cap)^2. Where it is 0 it stays so.
 template <class Simd>
 HEED_VERB void cap_gradient(typename Simd::scalar const* capped, typename Simd::scalar* gradient, index_t keys,
                             index_t lanes, int vectors, typename Simd::scalar cap) noexcept {
