@@ -61,10 +61,11 @@ void run_backward(backward_problem const& pass, Rule const& rule) {
   using ready_type = typename prepared_rule<Rule>::type;
   const isa_level level = current_isa().level;
   const prepared_rule<Rule> ready(rule, pass.call);
+  const kernel<Real> run =
+      kernel_of(pass.call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(level), verbs_of<Real, false>(false));
   noted_stages<Rule> noted = note_stages(rule, pass);
-  backward<Real>(pass, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(level),
-                 rule_gradient_of<Real, ready_type>(level), noted.stages, differentiable_stages<Rule>, noted.sinks,
-                 sink_count<Rule>);
+  gradient_call<Real> all = gradient_call_of<Real>(run, rule_gradient_of<Real, ready_type>(level), pass, noted);
+  backward(all);
 }
 
 }  // namespace HEED_ABI
@@ -166,8 +167,13 @@ template <class Query, class Key, class Value, class OutGradient, detail::rule_a
   const detail::prepared_rule<Rule> ready(rule, pass.call);
   std::vector<detail::rule_note> notes;
   detail::note_rules(rule, ready.rule(), notes);
-  return detail::explain_backward<Real>(pass, detail::view_of(ready.rule()), notes,
-                                        detail::verbs_of<Real, false>(false));
+  using ready_type = typename detail::prepared_rule<Rule>::type;
+  const detail::kernel<Real> run =
+      detail::kernel_of<Real>(pass.call, detail::view_of(ready.rule()), {}, detail::verbs_of<Real, false>(false));
+  detail::noted_stages<Rule> noted = detail::note_stages(rule, pass);
+  detail::gradient_call<Real> all = detail::gradient_call_of<Real>(
+      run, detail::rule_gradient_of<Real, ready_type>(detail::current_isa().level), pass, noted);
+  return detail::explain_backward(all, notes);
 }
 template <class Query, class Key, class Value, class OutGradient>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, saved_result const& forward,

@@ -1,7 +1,6 @@
 // The backward pass on the CPU: what runs, in which order, on how many threads.
 #pragma once
 
-#include "heed/base/fp_environment.hpp"
 #include "heed/cpu/forward.hpp"
 #include "heed/cpu/gradient_unit.hpp"
 
@@ -241,7 +240,7 @@ class stage_sums {
 
 /// Everything that is known before any thread begins.
 template <class Real>
-void plan(gradient_call<Real>& all) noexcept {
+[[nodiscard]] gradient_cut plan(gradient_call<Real>& all) {
   problem const& call = all.run.call;
   const index_t lanes = all.run.verb.lanes;
   all.query_columns = ceil_div(call.head_dim_qk, lanes) * lanes;
@@ -256,21 +255,35 @@ void plan(gradient_call<Real>& all) noexcept {
     stage.slot = all.slots_per_tile;
     all.slots_per_tile += stage.slots;
   }
-}
-
-/// Runs a checked call. Real is the accumulate type; `stages` and `sinks` are those of `rule`, as it was given.
-template <class Real>
-void backward(backward_problem const& want, rule_view const& rule, rule_verbs<Real> const& rule_verb,
-              rule_gradient_verb<Real> rule_gradient, stage_gradient* stages, index_t stage_count,
-              list<float> const* sinks, index_t sink_count) {
-  const fp_environment environment;
-  problem const& call = want.call;
-  const kernel<Real> run = kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false));
-  gradient_call<Real> all{
-      run, gradient_verbs_of<Real>(current_isa().level), rule_gradient, want, stages, stage_count, sinks, sink_count};
-  plan(all);
   const gradient_cut cut = cut_of(all);
   all.chunk_keys = cut.chunk_keys;
+  return cut;
+}
+
+/// Bytes of scratch of all threads, beside what the stages sum.
+template <class Real>
+[[nodiscard]] std::size_t scratch_bytes(gradient_call<Real> const& all, gradient_cut const& cut) noexcept {
+  const std::size_t tiles = gradient_unit<Real>::tile_bytes(all), threads = static_cast<std::size_t>(cut.threads);
+  const std::size_t shared =
+      cut.splits_units ? tiles + gradient_unit<Real>::flag_bytes(all, cut.chunks) : tiles * threads;
+  return shared + threads * gradient_unit<Real>::work_bytes(all);
+}
+
+/// A checked call, before it is planned; `noted` is of its rule as the caller gave it.
+template <class Real, class Rule>
+[[nodiscard]] gradient_call<Real> gradient_call_of(kernel<Real> const& run, rule_gradient_verb<Real> rule_gradient,
+                                                   backward_problem const& want, noted_stages<Rule>& noted) noexcept {
+  return {run,           gradient_verbs_of<Real>(current_isa().level),
+          rule_gradient, want,
+          noted.stages,  differentiable_stages<Rule>,
+          noted.sinks,   sink_count<Rule>};
+}
+
+/// Runs a call. Real is the accumulate type.
+template <class Real>
+void backward(gradient_call<Real>& all) {
+  problem const& call = all.run.call;
+  const gradient_cut cut = plan(all);
   const stage_sums<Real> sums(all);
   const index_t units = cut.batch_per_wave * cut.heads_per_wave;
   for (index_t wave = 0; wave < cut.waves; ++wave) {

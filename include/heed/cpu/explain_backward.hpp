@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/cpu/backward.hpp"
 #include "heed/cpu/explain.hpp"
-#include "heed/view/backward_problem.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -17,17 +17,44 @@ inline namespace HEED_ABI {
   return 2.0 * (qk + v + (pass.dq.given() ? qk : 0) + (pass.dk.given() ? qk : 0) + (pass.dv.given() ? v : 0));
 }
 
-/// `verb` is that of full precision: probabilities are never rounded here.
+/// The verbs that look at scores, in their order.
 template <class Real>
-[[nodiscard]] std::string explain_backward(backward_problem const& pass, rule_view const& rule,
-                                           std::vector<rule_note>& notes, verbs<Real> const& verb) {
+[[nodiscard]] std::string verbs_that_run(gradient_call<Real> const& all, block_counts const& counts) {
+  kernel<Real> const& run = all.run;
+  if (counts.scores == 0) return "none";
+  bool packs_terms = false;
+  for (int stage = 0; stage < run.rule.dense_stages; ++stage) {
+    packs_terms = packs_terms || !terms_in_place<Real>(run.rule.terms(stage));
+  }
+  std::string text("scores");
+  const auto add = [&](bool runs, char const* name) {
+    if (runs) text.append(", ").append(name);
+  };
+  add(run.cap != Real(0), "cap_scores");
+  add(packs_terms, "pack_terms");
+  add(counts.masked + counts.staged > 0, "rule");
+  add(all.drops(), "drop");
+  add(true, "differentiate");
+  add(all.bends(), "rule_gradient");
+  add(run.cap != Real(0), "cap_gradient");
+  add(all.want.dk.given() || all.want.dv.given(), "key_gradients");
+  add(all.want.dq.given(), "accumulate");
+  return text;
+}
+
+/// `all` says what is wanted of which call; probabilities are never rounded here.
+template <class Real>
+[[nodiscard]] std::string explain_backward(gradient_call<Real>& all, std::vector<rule_note>& notes) {
+  backward_problem const& pass = all.want;
   problem const& call = pass.call;
-  const kernel<Real> run = kernel_of<Real>(call, rule, {}, verb);
+  kernel<Real> const& run = all.run;
   double estimate = 0;
-  const partition cut = partition_of(run, &estimate);
-  block_counts all;
+  partition rows = partition_of(run, &estimate);
+  rows.rows_per_item = greater(1, call.seq_len_q);  // tiles end where a sequence does
+  const gradient_cut cut = plan(all);
+  block_counts counts;
   for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    count_blocks(run, cut, sequence_of(call, rule, batch), batch, false, all, notes);
+    count_blocks(run, rows, sequence_of(call, run.rule, batch), batch, false, counts, notes);
   }
   double bytes = 0;
   const auto count_bytes = [&](operand const& box) {
@@ -45,25 +72,39 @@ template <class Real>
     wanted.append(wanted.empty() ? "" : ", ").append(gradient_name(one).text);
     return true;
   });
-  char text[600];
+  char dropped[120];
+  std::snprintf(dropped, sizeof dropped, "p %g, seed %llu, offset %llu", call.options.drop.p,
+                static_cast<unsigned long long>(call.options.drop.seed),
+                static_cast<unsigned long long>(call.options.drop.offset));
+  char text[900];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
                 "tile: %lld queries x %lld keys\n"
                 "accumulate: %s\n"
                 "blocks: skipped %lld, full %lld, partial %lld\n"
                 "elements evaluated: %.0f\n"
+                "key: %s\n"
+                "value: %s\n"
                 "bf16_dot: off\n"
+                "dropout: %s\n"
+                "threads: %d%s\n"
+                "splits: %lld chunks of %lld keys, added to dq in their order\n"
                 "flops: %.0f\n"
-                "bytes: %.0f\n",
+                "bytes: %.0f\n"
+                "scratch: %llu\n",
                 isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
-                static_cast<long long>(all.skipped), static_cast<long long>(all.full),
-                static_cast<long long>(all.partial), rule.adjusts ? all.staged : all.masked,
-                all.scores * flops_per_score(pass), bytes);
+                static_cast<long long>(counts.skipped), static_cast<long long>(counts.full),
+                static_cast<long long>(counts.partial), run.rule.adjusts ? counts.staged : counts.masked,
+                all.packs_key ? "packed by each chunk" : "in place",
+                all.packs_value ? "packed by each chunk" : "in place", all.drops() ? dropped : "off", cut.threads,
+                call.options.executor.given() && cut.threads > 1 ? " (executor)" : "",
+                static_cast<long long>(cut.chunks), static_cast<long long>(cut.chunk_keys),
+                counts.scores * flops_per_score(pass), bytes, static_cast<unsigned long long>(scratch_bytes(all, cut)));
   std::string lines(text);
   lines.append("gradients: ").append(wanted.empty() ? "none" : wanted).append("\n");
-  for (rule_note const& note : notes) note.append_to(lines, all.masked, all.staged);
-  return lines;
+  for (rule_note const& note : notes) note.append_to(lines, counts.masked, counts.staged);
+  return lines.append("verbs: ").append(verbs_that_run(all, counts)).append("\n");
 }
 
 }  // namespace HEED_ABI

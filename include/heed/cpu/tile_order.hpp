@@ -22,7 +22,7 @@ class tile_order {
 
   /// Until the chunks before this one are through with the tile, or one of them has failed.
   void wait(index_t tile, index_t chunk) const noexcept {
-    if (flags_ == nullptr) return;
+    if (flags_ == nullptr || chunk == 0) return;
     unsigned char* before = flags_ + tile * chunks_ + chunk - 1;
     index_t left = chunk;
     while (left > 0 && __atomic_load_n(before, __ATOMIC_RELAXED) == apart) {
@@ -37,8 +37,8 @@ class tile_order {
   }
 
   void finish(index_t tile, index_t chunk) const noexcept {
-    if (flags_ != nullptr)
-      __atomic_store_n(flags_ + tile * chunks_ + chunk, static_cast<unsigned char>(through), __ATOMIC_RELEASE);
+    if (flags_ == nullptr) return;
+    __atomic_store_n(flags_ + tile * chunks_ + chunk, static_cast<unsigned char>(through), __ATOMIC_RELEASE);
   }
 
   /// A chunk that an exception ends lets the others go.
