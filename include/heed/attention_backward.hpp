@@ -73,9 +73,10 @@ void run_backward(backward_problem const& pass, Rule const& rule) {
 inline namespace HEED_ABI {
 
 /// The gradients of attention: from d_out, the gradient of a loss with respect to out, those with respect to query,
-/// key, value and what the stages of the rule read. Probabilities are computed anew from lse. `attention(q, k, v,
-/// into(out).lse(lse), rule)`, then `attention_backward(q, k, v, saved(out, lse), d_out, gradients(dq, dk, dv), rule)`.
+/// key, value and what the stages of the rule read. Probabilities are computed anew from lse.
 ///
+/// After `attention(q, k, v, into(out).lse(lse), rule)` it is
+///   `attention_backward(q, k, v, saved(out, lse), d_out, gradients(dq, dk, dv), rule)`.
 /// Shapes: query, key, value, rule and options are those of the forward pass; saved(out, lse) is what it wrote. d_out
 ///   and out [B, Hq, Sq, Dv], lse [B, Hq, Sq]; dq, dk and dv have the shapes of query, key and value; or all of rank 3,
 ///   or of rank 2, as in attention. Each gradient is a tensor or a view of its own element type and strides, or nullptr
