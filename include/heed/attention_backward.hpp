@@ -167,8 +167,11 @@ template <class Query, class Key, class Value, class OutGradient, detail::rule_a
   const detail::prepared_rule<Rule> ready(rule, pass.call);
   std::vector<detail::rule_note> notes;
   detail::note_rules(rule, ready.rule(), notes);
-  return detail::explain_backward<Real>(pass, detail::view_of(ready.rule()), notes,
-                                        detail::verbs_of<Real, false>(false));
+  detail::noted_stages<Rule> noted = detail::note_stages(rule, pass);
+  return detail::explain_backward<Real>(
+      pass, detail::view_of(ready.rule()),
+      detail::rule_gradient_of<Real, typename detail::prepared_rule<Rule>::type>(detail::current_isa().level),
+      noted.stages, detail::differentiable_stages<Rule>, noted.sinks, detail::sink_count<Rule>, notes);
 }
 template <class Query, class Key, class Value, class OutGradient>
 [[nodiscard]] std::string explain(Query const& query, Key const& key, Value const& value, saved_result const& forward,
