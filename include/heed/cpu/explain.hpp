@@ -84,6 +84,18 @@ void count_blocks(kernel<Real> const& run, partition const& cut, sequence const&
   }
 }
 
+/// What options.drop says.
+struct dropout_text {
+  char text[96] = "off";
+
+  explicit dropout_text(problem const& call) noexcept {
+    if (!call.drops()) return;
+    dropout const& drop = call.options.drop;
+    std::snprintf(text, sizeof text, "p %g, seed %llu, offset %llu", drop.p, static_cast<unsigned long long>(drop.seed),
+                  static_cast<unsigned long long>(drop.offset));
+  }
+};
+
 /// The verbs that look at scores, in their order, and what else rules and weights take.
 template <class Real>
 [[nodiscard]] std::string verbs_that_run(kernel<Real> const& run, block_counts const& all, bool few, bool merges) {
@@ -169,12 +181,6 @@ template <class Real>
         few_rows<Real>::scratch_bytes(run, *few) * static_cast<std::size_t>(threads) + held_bytes(run, *few, splits);
   }
   char const* const whose = call.options.executor.given() && threads > 1 ? " (executor)" : "";
-  dropout const& drop = call.options.drop;
-  char dropped[96] = "off";
-  if (call.drops()) {
-    std::snprintf(dropped, sizeof dropped, "p %g, seed %llu, offset %llu", drop.p,
-                  static_cast<unsigned long long>(drop.seed), static_cast<unsigned long long>(drop.offset));
-  }
   char text[1024];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
@@ -208,8 +214,8 @@ template <class Real>
                 : hold_scores         ? "in one pass"
                                       : "in a second pass",
                 call.scores.has(score_stage::raw) ? " raw" : "", call.scores.has(score_stage::capped) ? " capped" : "",
-                call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none", dropped,
-                flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
+                call.scores.has(score_stage::biased) ? " biased" : "", call.scores.given() ? "" : " none",
+                dropout_text(call).text, flops, bytes, static_cast<unsigned long long>(idle ? 0 : scratch));
   std::string lines(text);
   for (rule_note const& note : notes) note.append_to(lines, all.masked, all.staged);
   return lines.append("verbs: ")

@@ -72,10 +72,6 @@ template <class Real>
     wanted.append(wanted.empty() ? "" : ", ").append(gradient_name(one).text);
     return true;
   });
-  char dropped[120];
-  std::snprintf(dropped, sizeof dropped, "p %g, seed %llu, offset %llu", call.options.drop.p,
-                static_cast<unsigned long long>(call.options.drop.seed),
-                static_cast<unsigned long long>(call.options.drop.offset));
   char text[900];
   std::snprintf(text, sizeof text,
                 "isa: %s\n"
@@ -88,7 +84,8 @@ template <class Real>
                 "bf16_dot: off\n"
                 "dropout: %s\n"
                 "threads: %d%s\n"
-                "splits: %lld chunks of %lld keys, added to dq in their order\n"
+                "splits: %lld\n"
+                "chunks: %lld of %lld keys\n"
                 "flops: %.0f\n"
                 "bytes: %.0f\n"
                 "scratch: %llu\n",
@@ -97,10 +94,11 @@ template <class Real>
                 static_cast<long long>(counts.skipped), static_cast<long long>(counts.full),
                 static_cast<long long>(counts.partial), run.rule.adjusts ? counts.staged : counts.masked,
                 all.packs_key ? "packed by each chunk" : "in place",
-                all.packs_value ? "packed by each chunk" : "in place", all.drops() ? dropped : "off", cut.threads,
+                all.packs_value ? "packed by each chunk" : "in place", dropout_text(call).text, cut.threads,
                 call.options.executor.given() && cut.threads > 1 ? " (executor)" : "",
-                static_cast<long long>(cut.chunks), static_cast<long long>(cut.chunk_keys),
-                counts.scores * flops_per_score(pass), bytes, static_cast<unsigned long long>(scratch_bytes(all, cut)));
+                static_cast<long long>(cut.splits_units ? cut.chunks : 1), static_cast<long long>(cut.chunks),
+                static_cast<long long>(cut.chunk_keys), counts.scores * flops_per_score(pass), bytes,
+                static_cast<unsigned long long>(scratch_bytes(all, cut)));
   std::string lines(text);
   lines.append("gradients: ").append(wanted.empty() ? "none" : wanted).append("\n");
   for (rule_note const& note : notes) note.append_to(lines, counts.masked, counts.staged);

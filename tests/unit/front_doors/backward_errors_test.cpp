@@ -112,6 +112,20 @@ TEST_F(BackwardErrors, TheCallItselfIsRight) {
       << lines;
   EXPECT_NE(explain(q, k, v, saved(out, lse), d_out, gradients(nullptr, nullptr, nullptr)).find("gradients: none\n"),
             std::string::npos);
+  for (char const* line :
+       {"tile: ", "accumulate: float32\n", "blocks: skipped 0, full 0, partial 8\n", "elements evaluated: 120\n",
+        "key: ", "value: ", "bf16_dot: off\n", "dropout: off\n", "threads: 1\n", "splits: 1\n",
+        // 120 scores; recomputed 6, dP 7, dq 6, dk 6, dv 7
+        "flops: 7680\n", "bytes: ", "scratch: ", "causal: ", "bias (float32): ", "sink: ", "alibi: "}) {
+    EXPECT_NE(lines.find(line), std::string::npos) << "no \"" << line << "\" in:\n" << lines;
+  }
+  EXPECT_NE(explain(q, k, v, saved(out, lse), d_out, gradients(dq, dk, dv), {.drop = {.p = 0.5, .seed = 3}})
+                .find("dropout: p 0.5, seed 3, offset 0\n"),
+            std::string::npos);
+  tensor<float, 4> no_rows({2, 4, 0, 6}), no_out({2, 4, 0, 7});
+  const tensor<float, 3> no_lse({2, 4, 0});
+  EXPECT_NE(explain(no_rows, k, v, saved(no_out, no_lse), no_out, gradients(no_rows, dk, dv)).find("flops: 0\n"),
+            std::string::npos);
 }
 
 TEST_F(BackwardErrors, LowerRanks) {

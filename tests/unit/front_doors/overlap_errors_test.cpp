@@ -111,6 +111,9 @@ TEST_F(Overlap, PackedBuffersOfThreeAndFour) {
 TEST_F(Overlap, OutAndWhatTheRuleReads) {
   const auto bits = tensor_view<bool const, 1>(reinterpret_cast<bool const*>(at(402)), {5});
   refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "keep_mask"}, keep_mask(bits));
+  const auto bits_of_weights = tensor_view<bool const, 1>(reinterpret_cast<bool const*>(at(502)), {5});
+  refused(memory, q, k, v, into(out).scores(weights, score_stage::raw), errc::output_overlaps_input,
+          {"scores", "keep_mask"}, keep_mask(bits_of_weights));
   const auto map = tensor_view<bool const, 2>(reinterpret_cast<bool const*>(at(402)), {3, 1});
   refused(memory, q, k, v, out, errc::output_overlaps_input, {"out", "block_sparse"},
           block_sparse{.blocks = map, .block_rows = 1, .block_keys = 5});

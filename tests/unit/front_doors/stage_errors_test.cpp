@@ -46,6 +46,8 @@ TEST_F(StageErrors, BiasBroadcasts) {
           {"rank 3 is [num_heads, seq_len_q, seq_len_kv]", "one bias per batch item is [batch_size, 1,"});
   refused(bias(tensor_view<float const, 1>(memory.data(), {0})), errc::bias_not_broadcastable, {"[0]"});
   refused(bias(tensor_view<float const, 2>(nullptr, {3, 5})), errc::null_data, {"bias", "[3, 5]"});
+  refused(bias(tensor_view<float const, 3>(nullptr, {4, 3, 5})), errc::null_data, {"bias", "[4, 3, 5]"});
+  refused(bias(tensor_view<float const, 1>(nullptr, {5})), errc::null_data, {"bias has the shape [5]"});
   for (auto const& shape : {axes<4>(2, 4, 3, 5), axes<4>(1, 1, 1, 1), axes<4>(2, 1, 1, 5), axes<4>(1, 4, 3, 1)}) {
     EXPECT_EQ(validate(q, k, k, out, bias(tensor_view<float const, 4>(memory.data(), shape))), errc::ok);
   }
