@@ -33,8 +33,8 @@ struct philox_lanes {
       typedef int halves __attribute__((vector_size(16), may_alias));
       typedef long long products __attribute__((vector_size(16), may_alias));
       const products product =
-          __builtin_ia32_pmuludq128(reinterpret_cast<halves const&>(by), reinterpret_cast<halves const&>(factors));
-      to = reinterpret_cast<wide const&>(product);
+          __builtin_ia32_pmuludq128(reinterpret_cast<halves>(by), reinterpret_cast<halves>(factors));
+      to = reinterpret_cast<wide>(product);
     }
 #else
     to = (by & lower_half) * factors;
@@ -56,10 +56,10 @@ struct philox_lanes {
     if constexpr (parts == 1) {
       const wide_integers least = wide_integers{} + std::int64_t{threshold};
       const wide whole = word[0] & lower_half;
-      keep = reinterpret_cast<wide_integers const&>(whole) >= least;
+      keep = reinterpret_cast<wide_integers>(whole) >= least;
     } else {
       const wide both = (word[0] & lower_half) | word[1] << 32;
-      keep = reinterpret_cast<words const&>(both) >= words{} + threshold;
+      keep = reinterpret_cast<words>(both) >= words{} + threshold;
     }
   }
 };
@@ -102,7 +102,7 @@ class philox_rows {
       lanes::multiply(word[1][part], philox_factor[1], before);
       word[0][part] = (word[1][part] >> 32) ^ std::uint64_t{low_word(two) ^ low};
       word[2][part] = rows_[part] ^ std::uint64_t{high_word(three) ^ high};
-      word[3][part] = wide{} + low_word(three);
+      word[3][part] = wide{} + std::uint64_t{low_word(three)};
     }
     HEED_UNROLL
     for (int round = 3; round < philox_rounds; ++round) {
