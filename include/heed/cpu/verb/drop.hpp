@@ -147,7 +147,7 @@ HEED_VERB void drop(typename Simd::scalar* probabilities, index_t lanes, int vec
   for (int v = 0; v < vectors; ++v) {
     const philox_rows<Simd> rows(counter, given.seed, static_cast<std::uint64_t>(area.query_begin + v * Simd::lanes));
     for (index_t group = area.key_begin / 4; group * 4 < area.key_end; ++group) {
-      typename philox_lanes<Simd>::wide word[4][std::size_t{philox_lanes<Simd>::parts}];
+      typename philox_lanes<Simd>::wide word[4][std::size_t{philox_lanes<Simd>::parts}]{};
       rows.at(low_word(static_cast<std::uint64_t>(group)), word);
       HEED_UNROLL
       for (int i = 0; i < 4; ++i) {
