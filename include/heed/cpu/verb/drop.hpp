@@ -33,8 +33,8 @@ struct philox_lanes {
       typedef int halves __attribute__((vector_size(16), may_alias));
       typedef long long products __attribute__((vector_size(16), may_alias));
       const products product =
-          __builtin_ia32_pmuludq128(reinterpret_cast<halves const&>(by), reinterpret_cast<halves const&>(factors));
-      to = reinterpret_cast<wide const&>(product);
+          __builtin_ia32_pmuludq128(reinterpret_cast<halves>(by), reinterpret_cast<halves>(factors));
+      to = reinterpret_cast<wide>(product);
     }
 #else
     to = (by & lower_half) * factors;
@@ -56,10 +56,10 @@ struct philox_lanes {
     if constexpr (parts == 1) {
       const wide_integers least = wide_integers{} + std::int64_t{threshold};
       const wide whole = word[0] & lower_half;
-      keep = reinterpret_cast<wide_integers const&>(whole) >= least;
+      keep = reinterpret_cast<wide_integers>(whole) >= least;
     } else {
       const wide both = (word[0] & lower_half) | word[1] << 32;
-      keep = reinterpret_cast<words const&>(both) >= words{} + threshold;
+      keep = reinterpret_cast<words>(both) >= words{} + threshold;
     }
   }
 };
@@ -102,7 +102,7 @@ class philox_rows {
       lanes::multiply(word[1][part], philox_factor[1], before);
       word[0][part] = (word[1][part] >> 32) ^ std::uint64_t{low_word(two) ^ low};
       word[2][part] = rows_[part] ^ std::uint64_t{high_word(three) ^ high};
-      word[3][part] = wide{} + low_word(three);
+      word[3][part] = wide{} + std::uint64_t{low_word(three)};
     }
     HEED_UNROLL
     for (int round = 3; round < philox_rounds; ++round) {
@@ -147,7 +147,7 @@ HEED_VERB void drop(typename Simd::scalar* probabilities, index_t lanes, int vec
   for (int v = 0; v < vectors; ++v) {
     const philox_rows<Simd> rows(counter, given.seed, static_cast<std::uint64_t>(area.query_begin + v * Simd::lanes));
     for (index_t group = area.key_begin / 4; group * 4 < area.key_end; ++group) {
-      typename philox_lanes<Simd>::wide word[4][std::size_t{philox_lanes<Simd>::parts}];
+      typename philox_lanes<Simd>::wide word[4][std::size_t{philox_lanes<Simd>::parts}]{};
       rows.at(low_word(static_cast<std::uint64_t>(group)), word);
       HEED_UNROLL
       for (int i = 0; i < 4; ++i) {
