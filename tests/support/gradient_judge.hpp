@@ -30,19 +30,19 @@ class gradient_verdict {
   using narrow = accumulate_of<T>;
   using wide = judge_of<narrow>;
 
-  template <class Rule, class Factors = reference::detail::nothing_dropped>
+  template <class Rule>
   gradient_verdict(exact_inputs const& in, Rule const& rule, attention_options const& options,
-                   strictness how = strictness::any_size, double most_factor = 1, Factors const& factors = {})
+                   strictness how = strictness::any_size)
       : how_(how) {
     const tensor<narrow, 4> query = converted<narrow>(in.query);
     const auto solved = [&]<class Real, class Saved>(Real, Saved*, auto const& key, auto const& value,
                                                      auto const& d_out, auto const& d_lse) {
-      return reference::solve_backward<Real, Saved>(query, key, value, d_out, rule, options, d_lse, factors);
+      return reference::solve_backward<Real, Saved>(query, key, value, d_out, rule, options, d_lse);
     };
     truth_ = solved(wide{}, static_cast<void*>(nullptr), in.key, in.value, in.d_out, in.d_lse);
     rival_ = solved(narrow{}, static_cast<T*>(nullptr), converted<narrow>(in.key), converted<narrow>(in.value),
                     converted<narrow>(in.d_out), in.d_lse);
-    if (how == strictness::any_size) find_scales(in, rule, options, most_factor, solved);
+    if (how == strictness::any_size) find_scales(in, rule, options, solved);
   }
 
   [[nodiscard]] reference::gradient_answer<wide> const& truth() const { return truth_; }
@@ -92,8 +92,8 @@ class gradient_verdict {
   /// A loss on lse alone gives every score its weight times d_lse: with what a row's scores can weigh for d_lse, the
   /// gradients of a bias, of a table and of slopes are sums without signs.
   template <class Rule, class Solver>
-  void find_scales(exact_inputs const& in, Rule const& rule, attention_options const& options, double most_factor,
-                   Solver const& solved) {
+  void find_scales(exact_inputs const& in, Rule const& rule, attention_options const& options, Solver const& solved) {
+    const double growth = options.drop.p < 1 ? 1 / (1 - options.drop.p) : 1;
     const index_t batch_size = in.query.extent(0), heads = in.query.extent(1), rows = in.query.extent(2),
                   keys = in.key.extent(2), group = in.key.extent(1) > 0 ? heads / in.key.extent(1) : 1;
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(in.query.extent(3)));
@@ -128,7 +128,7 @@ class gradient_verdict {
             query_width = std::fmax(query_width, width(in.query, b, h, i));
             key_width = std::fmax(key_width, width(in.key, b, h / group, j));
           }
-          reach(b, h, i) = most * most_factor + std::fabs(in.d_lse(b, h, i));
+          reach(b, h, i) = most * growth + std::fabs(in.d_lse(b, h, i));
           longest_reach = std::fmax(longest_reach, reach(b, h, i));
         }
       }
