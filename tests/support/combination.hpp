@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/optional_rule.hpp"
@@ -90,8 +91,10 @@ struct combination {
   rule_data data, more;
   twice_as_far far;
 
-  combination(parts those, std::uint64_t seed)
-      : these(those), sizes(drawn(those, seed)), data(sizes), more(other(sizes)) {
+  combination(parts those, std::uint64_t seed) : combination(those, drawn(those, seed)) {}
+  /// Of sizes that are given; all the numbers of its stages are drawn.
+  combination(parts those, scenario s)
+      : these(those), sizes(with_numbers(std::move(s))), data(sizes), more(other(sizes)) {
     more.functor.steps = {5, 2};
   }
 
@@ -99,7 +102,6 @@ struct combination {
     random_source random(seed * 31 + 5);
     scenario s = random_scenario(seed);
     s.rank = 4;
-    s.stage = stage_kind::all;  // all its numbers are drawn
     s.batch = random.between(1, 2);
     s.kv_heads = random.between(1, 2);
     s.heads = s.kv_heads * random.between(1, 3);
@@ -121,6 +123,10 @@ struct combination {
     s.offset = random.chance(0.1) ? random.pick({INT64_MAX, INT64_MIN}) : random.between(-s.rows / 2, s.keys);
     s.threads = static_cast<int>(random.between(1, 3));
     s.garbage = random.chance(0.8);
+    return s;
+  }
+  static scenario with_numbers(scenario s) {
+    s.stage = stage_kind::all;
     return s;
   }
   static scenario other(scenario s) {

@@ -23,8 +23,8 @@ namespace detail {
 
 inline namespace HEED_ABI {
 
-/// The default of `solve_backward`: no probability is dropped.
-struct nothing_dropped {
+/// The default of `solve_backward`: options.drop alone drops.
+struct nothing_more_dropped {
   double operator()(position const&) const { return 1; }
 };
 
@@ -61,7 +61,7 @@ class row_backward {
   void run(position at, gradient_answer<Accumulate>& found) const {
     if (at.query >= exists.query_len) return;
     std::vector<Accumulate> weights(static_cast<std::size_t>(key.extent(2))), ignored(at_value_dims());
-    const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options.softcap, at, weights, ignored);
+    const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options, at, weights, ignored);
     if (lse == -std::numeric_limits<Accumulate>::infinity()) return;  // no key and no sink
     const std::vector<Accumulate> capped_scores = scores_before_stages(at);
     const std::vector<bool> sees = visible_keys(at, capped_scores);
@@ -72,7 +72,7 @@ class row_backward {
     for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
       const std::size_t place = static_cast<std::size_t>(at.key);
       if (!sees[place]) continue;
-      const Accumulate factor = static_cast<Accumulate>(factors(at)), kept = weights[place] * factor;
+      const Accumulate factor = factor_of(at), kept = weights[place] * factor;
       Accumulate dot = 0;
       for (index_t dim = 0; dim < value.extent(3); ++dim) {
         const Accumulate d_out_element = gradient(at, dim);
@@ -99,6 +99,11 @@ class row_backward {
   [[nodiscard]] index_t kv_head_of(position const& at) const { return at.head / (query.extent(1) / key.extent(1)); }
   [[nodiscard]] Accumulate gradient(position const& at, index_t dim) const {
     return load<Accumulate, Query>(d_out(at.batch, at.head, at.query, dim));
+  }
+
+  /// What dropout multiplies a probability with.
+  [[nodiscard]] Accumulate factor_of(position const& at) const {
+    return survivor(Accumulate{1}, options.drop, at, at.key) * static_cast<Accumulate>(factors(at));
   }
 
   /// Scores as the first stage is given them, of the keys that no mask hides.
@@ -146,7 +151,7 @@ class row_backward {
       const std::size_t place = static_cast<std::size_t>(at.key);
       if (!sees[place]) continue;
       is_empty = false;
-      const Accumulate kept = weights[place] * static_cast<Accumulate>(factors(at));
+      const Accumulate kept = weights[place] * factor_of(at);
       if (kept == 0) continue;
       for (index_t dim = 0; dim < value.extent(3); ++dim) {
         out[static_cast<std::size_t>(dim)] +=
@@ -184,13 +189,13 @@ inline namespace HEED_ABI {
 /// shape of lse. Empty rows and rows past a query length: 0; but a sink of an empty row, whose lse it is, gets d_lse.
 /// Accumulate: double; long double judges double. With a type for Saved it is a program that keeps two things between
 /// its passes: out, rounded to Saved, and lse, from which it finds the weights again.
-/// factors(position) is what dropout multiplies a probability with, 0 or 1 / (1 - p).
+/// factors(position), 0 or 1 / (1 - p), is for a dropout of another kind than options.drop.
 /// A derivative that score_fn is not given is found by differences in double, to about 1e-12.
 /// Throws: nothing but std::bad_alloc; it checks nothing (heed::validate does).
 /// Cost: some 10 times that of solve, one thread.
 template <class Accumulate = double, class Saved = void, heed::detail::tensor_like Query, heed::detail::tensor_like Key,
           heed::detail::tensor_like Value, heed::detail::tensor_like Gradient, rule_type Rule,
-          class Lse = std::nullptr_t, class Factors = detail::nothing_dropped>
+          class Lse = std::nullptr_t, class Factors = detail::nothing_more_dropped>
 [[nodiscard]] gradient_answer<Accumulate> solve_backward(Query const& query, Key const& key, Value const& value,
                                                          Gradient const& d_out, Rule const& rule,
                                                          attention_options const& options = {},

@@ -226,6 +226,18 @@ TEST(ReferenceBackward, CanonicalData) {
   for (index_t i = 0; i < 4; ++i) EXPECT_NEAR(found.dk.data()[i], first[i], 5e-9);
 }
 
+/// Public fault report I13: the second tile of keys under dropout.
+TEST(ReferenceBackward, DropoutOfManyKeys) {
+  const auto keeps = [](position const& at) { return (7 * at.query + 3 * at.key) % 5 != 0 ? 1 / 0.8 : 0.0; };
+  const auto found =
+      reference::solve_backward(pattern<double>(31, 1, {1, 1, 70, 2}), pattern<double>(5, 20, {1, 1, 70, 2}),
+                                pattern<double>(7, 30, {1, 1, 70, 2}), pattern<double>(11, 40, {1, 1, 70, 2}), causal{},
+                                {.scale = 2.0}, nullptr, keeps);
+  EXPECT_NEAR(s7(found.dq), 0.772886408, 5e-9);
+  EXPECT_NEAR(s7(found.dk), -0.489588763, 5e-9);
+  EXPECT_NEAR(s7(found.dv), -1.37487714, 5e-8);
+}
+
 TEST(ReferenceBackward, LossOnLse) {
   tensor<double, 4> none({1, 1, 1, 1});
   const auto k = column<double>({1, 3});
