@@ -6,6 +6,7 @@
 #include "heed/cpu/row_rules.hpp"
 #include "heed/cpu/row_set.hpp"
 #include "heed/cpu/row_source.hpp"
+#include "heed/cpu/seen_block.hpp"
 #include "heed/cpu/shown_rows.hpp"
 
 namespace heed::detail {
@@ -28,7 +29,7 @@ class few_rows {
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns)),
-        score_stride_(padded(run.block_keys) + verb.lanes),
+        score_stride_(padded(blocks_together * run.block_keys) + verb.lanes),
         rules_(run),
         shown_(run, batch_, score_stride_) {}
 
@@ -210,7 +211,8 @@ class few_rows {
 
   /// For each run of heads that see something of a block of keys: scores, those that the rule hides -inf, and what the
   /// pass does with them. Blocks that it hides from all are never read. A score's place in its vector counts from
-  /// the block's first key: no row's bits depend on what other rows see.
+  /// the block's first key: no row's bits depend on what other rows see. Keys of some blocks are read before their
+  /// values are: one long stretch of memory after the other.
   void walk(row_set<Real> const& set, key_range within, row_state<Real> const& state, row_pass pass) {
     const bool shows_hidden = pass == row_pass::attend && call_.scores.show_hidden();
     key_range range[rows_together];
@@ -220,52 +222,62 @@ class few_rows {
       range[h] = {greater(range[h].begin, within.begin), lesser(range[h].end, within.end)};
       if (range[h].begin < range[h].end) all = {lesser(all.begin, range[h].begin), greater(all.end, range[h].end)};
     }
-    for (index_t begin = all.begin / run_.block_keys * run_.block_keys; begin < all.end; begin += run_.block_keys) {
-      block area[rows_together];
-      cover seen[rows_together];
-      key_range read{begin + run_.block_keys, begin};
-      for (index_t h = 0; h < set.heads; ++h) {
-        area[h] = {batch_,
-                   set.head + h,
-                   set.row_begin,
-                   set.row_begin + set.rows_per_head,
-                   greater(begin, range[h].begin),
-                   lesser(begin + run_.block_keys, range[h].end),
-                   seq_.offset};
-        seen[h] = area[h].key_begin < area[h].key_end ? run_.rule.covers(area[h]) : cover::none;
-        if (seen[h] == cover::none && !shows_hidden) continue;
-        read = {lesser(read.begin, area[h].key_begin), greater(read.end, area[h].key_end)};
-      }
-      if (read.begin >= read.end) continue;
-      keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, read);
-      values_ = loaded(run_.verb, value_, call_.value, packed_value_, batch_, kv_head_, read);
-      if (shows_hidden) show_before_rule(set, {0, set.rows(), read.begin, read.end, begin});
-      for (index_t h = 0; h < set.heads;) {
-        if (seen[h] == cover::none) {
-          ++h;
+    const index_t step = blocks_together * run_.block_keys;
+    for (index_t begin = all.begin / step * step; begin < all.end; begin += step) {
+      seen_block blocks[blocks_together];
+      index_t waiting = 0;
+      const auto add_waiting = [&] {
+        for (index_t i = 0; i < waiting; ++i) add_run(set, blocks[i], blocks[i].first_run(set, begin), state, pass);
+        waiting = 0;
+      };
+      for (index_t at = begin; at < lesser(begin + step, all.end); at += run_.block_keys) {
+        seen_block& of = blocks[waiting];
+        of.look_at(run_, seq_, batch_, set, range, at, shows_hidden);
+        if (of.read.begin >= of.read.end) continue;
+        keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, of.read);
+        if (shows_hidden) show_before_rule(set, {0, set.rows(), of.read.begin, of.read.end, begin});
+        row_run run = of.first_run(set, begin);
+        if (run.rows == 0) continue;
+        score_run(set, of, run, pass);
+        row_run more = of.next_run(set, run);
+        if (more.rows == 0) {
+          ++waiting;
           continue;
         }
-        row_run run{h * set.rows_per_head, 0, area[h].key_begin, area[h].key_end, begin};
-        const index_t first = h;
-        for (; h < set.heads && seen[h] != cover::none; ++h) {
-          run.rows += set.rows_per_head;
-          run.key_begin = lesser(run.key_begin, area[h].key_begin);
-          run.key_end = greater(run.key_end, area[h].key_end);
+        // The last tile of a run takes up rows behind it: those of the next one may have no scores by then.
+        const seen_block apart = of;
+        add_waiting();
+        for (;; run = more) {
+          add_run(set, apart, run, state, pass);
+          more = apart.next_run(set, run);
+          if (more.rows == 0) break;
+          score_run(set, apart, more, pass);
         }
-        score(set, run);
-        for (index_t head = first; head < h; ++head) {
-          const index_t row = head * set.rows_per_head;
-          hide(set, row, begin, run.key_begin, area[head].key_begin);
-          hide(set, row, begin, area[head].key_end, run.key_end);
-          if (rules_.changes(seen[head])) {
-            rules_.apply(set.scores + row * score_stride_ + area[head].key_begin - begin, score_stride_, area[head],
-                         seen[head]);
-          }
-          if (pass == row_pass::attend) show_after_rule(set, row, begin, area[head]);
-        }
-        visit(set, run, state, pass);
       }
+      add_waiting();
     }
+  }
+
+  /// Scores of a run, through the rule.
+  void score_run(row_set<Real> const& set, seen_block const& of, row_run const& run, row_pass pass) {
+    score(set, run);
+    const index_t begin = run.block_begin, first = run.row / set.rows_per_head;
+    for (index_t head = first; head < first + run.rows / set.rows_per_head; ++head) {
+      block const& area = of.area[head];
+      const index_t row = head * set.rows_per_head;
+      hide(set, row, begin, run.key_begin, area.key_begin);
+      hide(set, row, begin, area.key_end, run.key_end);
+      if (rules_.changes(of.seen[head])) {
+        rules_.apply(set.scores + row * score_stride_ + area.key_begin - begin, score_stride_, area, of.seen[head]);
+      }
+      if (pass == row_pass::attend) show_after_rule(set, row, begin, area);
+    }
+  }
+
+  void add_run(row_set<Real> const& set, seen_block const& of, row_run const& run, row_state<Real> const& state,
+               row_pass pass) {
+    values_ = loaded(run_.verb, value_, call_.value, packed_value_, batch_, kv_head_, of.read);
+    visit(set, run, state, pass);
   }
 
   /// Scores of all rows before the rule, as the caller wants to see them: also those of heads that see nothing here.

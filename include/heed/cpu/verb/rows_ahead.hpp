@@ -47,6 +47,11 @@ class rows_ahead {
   index_t row_bytes_, stride_, rows_;
 };
 
+/// Whether rows are read one after the other, once, in a straight line: the hardware's prefetcher does better alone.
+[[nodiscard]] HEED_VERB constexpr bool follows_itself(index_t query_rows, index_t columns, index_t stride) noexcept {
+  return query_rows <= 2 && stride == columns;
+}
+
 /// How often so many query rows pass over the keys: four at a time, and at most two one by one.
 [[nodiscard]] HEED_VERB constexpr index_t row_passes(index_t rows) noexcept {
   return rows % 4 == 3 ? rows / 4 + 1 : rows / 4 + rows % 4;
