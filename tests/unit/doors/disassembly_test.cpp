@@ -53,7 +53,8 @@ TEST(Doors, AreAllInThisProgram) {
 #if defined(__x86_64__)
 
 // What every level must have, and what each of them computes on.
-const std::vector<std::string> arithmetic_doors = {"scores", "softmax", "accumulate", "probabilities", "finish"};
+const std::vector<std::string> arithmetic_doors = {"scores",        "softmax", "accumulate",
+                                                   "probabilities", "finish",  "drop"};
 
 // A line that the compiler wrote on whole registers; the splat and the maximum may be asm of the source.
 bool computes_on(routine const& r, std::string const& register_name) {
@@ -88,6 +89,17 @@ TEST(Doors, OfV3AndV4FuseMultiplyAndAdd) {
   }
 }
 #endif
+
+// Products of 32 bits, of which no expression on vectors speaks.
+TEST(Doors, OfDropMultiplyWholeVectors) {
+  for (auto const& [level, register_name] : {std::pair("v3", "%ymm"), std::pair("v4", "%zmm")}) {
+    for (routine const& r : own_routines()) {
+      if (door_name(r.name, level) != "drop") continue;
+      const std::string product = disassembly::line_with(r, "vpmuludq");
+      EXPECT_NE(product.find(register_name), std::string::npos) << r.name << ": " << product;
+    }
+  }
+}
 
 TEST(Doors, OfBf16MultiplyPairsOrTiles) {
   for (auto const& [level, instruction] : {std::pair("v4_bf16", "vdpbf16ps"), std::pair("v4_amx", "tdpbf16ps")}) {
