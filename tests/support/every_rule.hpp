@@ -65,28 +65,7 @@ class every_rule {
   every_rule(every_rule const&) = delete;
   every_rule& operator=(every_rule const&) = delete;
 
-  /// As a kernel is given it: the library differentiates the functors.
-  [[nodiscard]] auto rule() const {
-    return joined(score_fn(switched<bending>{{}, given_.these.has(part::score_fn)}),
-                  score_fn(switched<halving>{{}, given_.these.has(part::second_score_fn)}));
-  }
-  /// The same with derivatives by hand.
-  [[nodiscard]] auto exact_rule() const {
-    const bool bends = given_.these.has(part::score_fn), halves = given_.these.has(part::second_score_fn);
-    return joined(score_fn(switched<bending>{{}, bends}, switched_slope<slope_of_bending>{{}, bends}),
-                  score_fn(switched<halving>{{}, halves}, switched_slope<slope_of_halving>{{}, halves}));
-  }
-  /// Without functors of scores.
-  [[nodiscard]] auto rule_of_terms() const { return terms() & sinks() & masks(); }
-
  private:
-  /// Stages in an order of their own, masks among them.
-  template <class First, class Second>
-  [[nodiscard]] auto joined(First const& bends, Second const& halves) const {
-    return alibi_stage() & first_bias() & (bends & masks()) & relative() & second_bias() & halves & sinks();
-  }
-  [[nodiscard]] auto terms() const { return alibi_stage() & first_bias() & relative() & second_bias(); }
-
   [[nodiscard]] bool has(part one) const { return given_.these.has(one); }
   [[nodiscard]] alibi alibi_stage() const {
     return has(part::alibi) ? alibi{given_.data.stages.slopes} : alibi{no_slopes_};
@@ -122,6 +101,29 @@ class every_rule {
            mask_fn(switched_mask{given_.far, has(part::functor)}, switched_mask{given_.far, has(part::functor)});
   }
 
+  /// Stages in an order of their own, masks among them.
+  template <class First, class Second>
+  [[nodiscard]] auto joined(First const& bends, Second const& halves) const {
+    return alibi_stage() & first_bias() & (bends & masks()) & relative() & second_bias() & halves & sinks();
+  }
+  [[nodiscard]] auto terms() const { return alibi_stage() & first_bias() & relative() & second_bias(); }
+
+ public:
+  /// As a kernel is given it: the library differentiates the functors.
+  [[nodiscard]] auto rule() const {
+    return joined(score_fn(switched<bending>{{}, given_.these.has(part::score_fn)}),
+                  score_fn(switched<halving>{{}, given_.these.has(part::second_score_fn)}));
+  }
+  /// The same with derivatives by hand.
+  [[nodiscard]] auto exact_rule() const {
+    const bool bends = given_.these.has(part::score_fn), halves = given_.these.has(part::second_score_fn);
+    return joined(score_fn(switched<bending>{{}, bends}, switched_slope<slope_of_bending>{{}, bends}),
+                  score_fn(switched<halving>{{}, halves}, switched_slope<slope_of_halving>{{}, halves}));
+  }
+  /// Without functors of scores.
+  [[nodiscard]] auto rule_of_terms() const { return terms() & sinks() & masks(); }
+
+ private:
   combination const& given_;
   std::vector<index_t> everywhere_, one_document_, one_query_document_;
   std::vector<float> no_slopes_, no_logits_;

@@ -136,6 +136,7 @@ class gradient_verdict {
     // What a score may be off, and a cap's slope with it.
     const double bend = options.softcap && *options.softcap > 1e-3 && *options.softcap < 1 ? 1 / *options.softcap : 1;
     rounding_ = epsilon<narrow> * (std::fabs(scale) * largest_product + largest_term) * bend;
+    if (mantissa_bits<T>() < mantissa_bits<narrow>()) rounding_ += ulp<T>(0.5);  // of out, between the passes
 
     // The sums over the rows, of each key, as the gradient of one more bias.
     const tensor<double, 4> no_terms({batch_size, heads, 1, keys}),

@@ -76,12 +76,12 @@ struct gradient_buffers {
             reference::adjust<double>(rule, at, term);
             is_empty = term.is_hidden;
           }
-          if (!is_empty) continue;
+          // A sink has a gradient from every row that exists, of what the row has left.
+          if (!is_empty || (has_sink && i < exists.query_len)) continue;
           for (index_t d = 0; d < s.value_dim; ++d) {
             d_out.view()(b, h, i, d) = out.view()(b, h, i, d) = static_cast<T>(garbage);
           }
-          // lse is a sink's where there is one, and that sink has its gradient from it.
-          if (!has_sink || i >= exists.query_len) lse.view()(b, h, i, 0) = static_cast<accumulate>(garbage);
+          lse.view()(b, h, i, 0) = static_cast<accumulate>(garbage);
         }
       }
     }
