@@ -16,7 +16,7 @@
 
 using heed::index_t;
 using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-constexpr index_t symbols = 6, length = 8, seq_len = 2 * length, batch_size = 16, head_dim = 16, steps = 400;
+constexpr index_t symbols = 6, length = 8, seq_len = 2 * length, batch_size = 16, head_dim = 16, steps = 160;
 constexpr index_t features = symbols + 1 + seq_len;  // which symbol (or blank), and where
 constexpr float rate = 3;
 
@@ -37,23 +37,22 @@ struct model {
   /// One step down the gradient of the loss, which comes back.
   float learn(matrix const& input, std::vector<index_t> const& said) {
     matrix query = input * to_query, key = input * to_key, value = input * to_value;
-    matrix out(query.rows(), head_dim), d_out = matrix::Zero(query.rows(), head_dim);
+    matrix out(query.rows(), head_dim), d_symbols = matrix::Zero(query.rows(), symbols);
     heed::tensor<float, 2> lse({batch_size, seq_len});
     heed::attention(rows_of(query), rows_of(key), rows_of(value), heed::into(rows_of(out)).lse(lse), heed::causal{});
 
-    // Cross entropy, where a blank was read. Its gradient: the probability of each symbol, less 1 for the right one.
+    // Cross entropy, where a blank was read. Its gradient: the chance of each symbol, less 1 for the right one.
     float loss = 0;
-    matrix chances = (out * to_symbol).array().exp();
-    for (index_t row = 0; row < chances.rows(); ++row) {
-      const index_t at = row % seq_len;
-      chances.row(row) /= at < length ? INFINITY : chances.row(row).sum();
-      if (at < length) continue;
+    for (index_t row = 0; row < out.rows(); ++row) {
+      if (row % seq_len < length) continue;
       const index_t right = said[static_cast<std::size_t>(row - length)];
-      loss -= std::log(chances(row, right)) / (batch_size * length);
-      chances(row, right) -= 1;
+      matrix chance = (out.row(row) * to_symbol).array().exp();
+      chance /= chance.sum();
+      loss -= std::log(chance(0, right)) / (batch_size * length);
+      chance(0, right) -= 1;
+      d_symbols.row(row) = chance / (batch_size * length);
     }
-    const matrix d_symbols = chances / (batch_size * length);
-    d_out = d_symbols * to_symbol.transpose();
+    matrix d_out = d_symbols * to_symbol.transpose();
 
     matrix dq(query.rows(), head_dim), dk = dq, dv = dq;
     heed::attention_backward(rows_of(query), rows_of(key), rows_of(value), heed::saved(rows_of(out), lse),
@@ -97,8 +96,8 @@ int main(int argc, char** argv) {
   for (index_t step = 0; step <= steps; ++step) {
     draw();  // never the same sequences twice
     loss = learner.learn(input, said);
-    if (step % (steps / 8) == 0)
-      std::printf("step %4d  loss %.4f\n", static_cast<int>(step), static_cast<double>(loss));
+    if (step % (steps / 8) != 0) continue;
+    std::printf("step %4d  loss %.4f\n", static_cast<int>(step), static_cast<double>(loss));
   }
   learner.show(input, picture_of(1));
 
@@ -106,8 +105,7 @@ int main(int argc, char** argv) {
   bool looks = loss < 0.1f;
   for (index_t i = 0; i < length; ++i) looks = looks && weights(0, 1, length + i, i) > 0.5f;
   std::vector<std::string> labels;
-  for (index_t i = 0; i < seq_len; ++i)
-    labels.push_back(i < length ? std::string(1, "abcdef"[said[static_cast<std::size_t>(i)]]) : "_");
+  for (index_t i = 0; i < seq_len; ++i) labels.emplace_back(1, "abcdef_"[said[static_cast<std::size_t>(i)]]);
   const std::string picture =
       heed::heatmap(weights, {.query_labels = labels, .key_labels = labels, .title = "Before training, and after"});
   char const* const path = argc > 1 ? argv[1] : "20_learn_to_copy.svg";
