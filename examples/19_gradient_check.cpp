@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <heed/heed.hpp>
+#include <type_traits>
 #include <vector>
 
 using heed::index_t;

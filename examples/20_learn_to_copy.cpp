@@ -106,8 +106,8 @@ int main(int argc, char** argv) {
   for (index_t i = 0; i < length; ++i) looks = looks && weights(0, 1, length + i, i) > 0.5f;
   std::vector<std::string> labels;
   for (index_t i = 0; i < seq_len; ++i) labels.emplace_back(1, "abcdef_"[said[static_cast<std::size_t>(i)]]);
-  const std::string picture =
-      heed::heatmap(weights, {.query_labels = labels, .key_labels = labels, .title = "Before training, and after"});
+  const std::string picture = heed::heatmap(
+      weights, {.query_labels = labels, .key_labels = labels, .title = "Head 0: before training, head 1: after it"});
   char const* const path = argc > 1 ? argv[1] : "20_learn_to_copy.svg";
   std::FILE* const file = std::fopen(path, "w");
   looks = looks && file != nullptr && std::fputs(picture.c_str(), file) >= 0 && std::fclose(file) == 0;
