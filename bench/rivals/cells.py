@@ -14,6 +14,11 @@ class Cell:
     query_len: int = 0  # 0: as many as keys
     is_causal: bool = False
     is_bshd: bool = False
+    passes: str = "forward"  # or "backward", or "both"
+    drop: float = 0.0  # the probability of dropping
+    has_alibi: bool = False
+    softcap: float = 0.0  # 0: none
+    is_flexible: bool = False  # one for PyTorch's FlexAttention
 
     @property
     def kv_heads(self):
@@ -33,7 +38,9 @@ class Cell:
 
     @property
     def flops(self):
-        return 4.0 * self.scores * self.head_dim * (0.5 if self.is_causal else 1.0)
+        """A backward pass takes five products where a forward pass takes two."""
+        products = {"forward": 2, "backward": 5, "both": 7}[self.passes]
+        return 2.0 * products * self.scores * self.head_dim * (0.5 if self.is_causal else 1.0)
 
     @property
     def bytes(self):
@@ -49,7 +56,12 @@ class Cell:
         text += f"/H{self.num_heads}"
         if self.kv_heads != self.num_heads:
             text += f"over{self.kv_heads}"
-        return text + ("/bshd" if self.is_bshd else "")
+        text += "/bshd" if self.is_bshd else ""
+        text += {"forward": "", "backward": "/backward", "both": "/forward_and_backward"}[self.passes]
+        text += f"/drop{self.drop:g}" if self.drop else ""
+        text += "/alibi" if self.has_alibi else ""
+        text += f"/softcap{self.softcap:g}" if self.softcap else ""
+        return text + ("/flexible" if self.is_flexible and not (self.has_alibi or self.softcap) else "")
 
 
 def heads_for(seq_len):
@@ -83,4 +95,13 @@ def all_cells():
     for type, num_kv_heads in (("float", 32), ("float", 8), ("bfloat16", 32), ("bfloat16", 8), ("bfloat16", 4)):
         for seq_len in (4096, 16384):
             cells.append(Cell("decode", seq_len, 128, type, num_heads=32, num_kv_heads=num_kv_heads, query_len=1))
+    for is_causal in (False, True):
+        for head_dim in (64, 128):
+            for seq_len in (512, 2048):
+                cells.append(Cell("backward", seq_len, head_dim, num_heads=heads_for(seq_len), is_causal=is_causal,
+                                  passes="backward"))
+    cells.append(Cell("backward", 2048, 64, is_causal=True, passes="both"))
+    cells.append(Cell("backward", 2048, 64, passes="both", drop=0.1))
+    for rule in ({}, {"has_alibi": True}, {"softcap": 30.0}):
+        cells.append(Cell("rules", 2048, 64, num_heads=4, is_flexible=True, **rule))
     return cells

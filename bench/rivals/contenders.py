@@ -1,14 +1,18 @@
 """heed and its rivals on one cell: each a function without arguments, all on the same numbers.
 
 A contender is made by one of the functions below as {variant: (run, result)}: `run()` computes, `result()` gives what
-came out as a torch tensor [B, H, S, D]. What a package cannot do it refuses by an exception, and that variant is left
-out.
+came out as a torch tensor [B, H, S, D]; of a cell with a backward pass, as a tuple of them: (out, dq, dk, dv), without out
+where it is backward alone, or None where it cannot be compared. What a package cannot do it refuses by an exception, and
+that variant is left out.
 """
 import ctypes
 
 import numpy as np
 import torch
 import torch.nn.functional as functional
+
+import backward
+import flexible
 
 TORCH_TYPES = {"float": torch.float32, "bfloat16": torch.bfloat16, "half": torch.float16, "double": torch.float64}
 
@@ -28,41 +32,81 @@ class Operands:
         self.query = box(cell.num_heads, cell.queries)
         self.key = box(cell.kv_heads, cell.seq_len)
         self.value = box(cell.kv_heads, cell.seq_len)
+        self.d_out = box(cell.num_heads, cell.queries)
+        self.slopes = 2.0 ** (-8.0 * torch.arange(1, cell.num_heads + 1) / cell.num_heads)
 
-    def exact(self, cell, rows):
-        """Some rows of the result, in double."""
+    def attend(self, cell, rows, query, key, value, keep=None):
+        """Some rows of the result. `keep`: what dropout multiplies probabilities with."""
         group = cell.num_heads // cell.kv_heads
-        key, value = (x.double().repeat_interleave(group, 1) for x in (self.key, self.value))
-        scores = self.query[:, :, rows].double() @ key.transpose(2, 3) * cell.head_dim ** -0.5
+        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
+        scores = query[:, :, rows] @ key.transpose(2, 3) * cell.head_dim ** -0.5
+        place = torch.arange(cell.queries)[rows] + cell.seq_len - cell.queries
+        ahead = torch.arange(cell.seq_len)[None] - place[:, None]
+        if cell.softcap:
+            scores = cell.softcap * torch.tanh(scores / cell.softcap)
+        if cell.has_alibi:
+            scores = scores - self.slopes.to(scores.dtype)[:, None, None] * ahead.abs()
         if cell.is_causal:
-            last = torch.tensor(rows) + cell.seq_len - cell.queries
-            scores = scores.masked_fill(torch.arange(cell.seq_len)[None] > last[:, None], float("-inf"))
-        return torch.softmax(scores, 3) @ value
+            scores = scores.masked_fill(ahead > 0, float("-inf"))
+        weights = torch.softmax(scores, 3)
+        return (weights if keep is None else weights * keep) @ value
+
+    def exact(self, cell, rows, shim):
+        """What a contender's result must be, in double, as a tuple: some rows of a forward pass, all of a backward one."""
+        inputs = [x.detach().double() for x in (self.query, self.key, self.value)]
+        if cell.passes == "forward":
+            return (self.attend(cell, rows, *inputs),)
+        for x in inputs:
+            x.requires_grad_()
+        out = self.attend(cell, rows, *inputs, self.kept(cell, shim))
+        gradients = torch.autograd.grad(out, inputs, self.d_out.double())
+        return gradients if cell.passes == "backward" else (out.detach(), *gradients)
+
+    def kept(self, cell, shim):
+        """The dropout of heed; other packages draw other numbers."""
+        if not cell.drop:
+            return None
+        keep = torch.empty((cell.batch_size, cell.num_heads, cell.queries, cell.seq_len), dtype=torch.bool)
+        shim.heed_kept(keep.data_ptr(), *keep.shape, cell.drop)
+        return keep / (1 - cell.drop)
 
 
 class Request(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("query", "key", "value", "out")] + \
+    _fields_ = [(name, ctypes.c_void_p) for name in
+                ("query", "key", "value", "out", "lse", "d_out", "dq", "dk", "dv", "slopes")] + \
+               [(name, ctypes.c_double) for name in ("softcap", "drop")] + \
                [(name, ctypes.c_long) for name in
                 ("batch_size", "num_heads", "num_kv_heads", "query_len", "seq_len", "head_dim")] + \
-               [(name, ctypes.c_int) for name in ("type", "is_causal", "is_bshd", "threads")]
+               [(name, ctypes.c_int) for name in ("type", "is_causal", "is_bshd", "passes", "threads")]
 
 
 def heed(cell, data, threads, shim):
-    out = torch.empty_like(data.query)
-    on = Request(data.query.data_ptr(), data.key.data_ptr(), data.value.data_ptr(), out.data_ptr(), cell.batch_size,
-                 cell.num_heads, cell.kv_heads, cell.queries, cell.seq_len, cell.head_dim,
-                 list(TORCH_TYPES).index(cell.type), cell.is_causal, cell.is_bshd, threads)
+    out, dq, dk, dv = (torch.empty_like(x) for x in (data.query, data.query, data.key, data.value))
+    lse = torch.empty((cell.batch_size, cell.num_heads, cell.queries))
+    slopes = data.slopes.data_ptr() if cell.has_alibi else None
+    on = Request(*(x.data_ptr() for x in (data.query, data.key, data.value, out, lse, data.d_out, dq, dk, dv)), slopes,
+                 cell.softcap, cell.drop, cell.batch_size, cell.num_heads, cell.kv_heads, cell.queries, cell.seq_len,
+                 cell.head_dim, list(TORCH_TYPES).index(cell.type), cell.is_causal, cell.is_bshd,
+                 ("forward", "backward", "both").index(cell.passes), threads)
     call = ctypes.c_void_p(shim.heed_prepare(ctypes.byref(on)))
+    if not call:
+        raise RuntimeError("heed cannot do this cell")
     run_it = shim.heed_run
+    memory = {"out": out, "lse": lse, "dq": dq, "dk": dk, "dv": dv}  # lives with the result: the call has but pointers
+    names = {"forward": ["out"], "backward": ["dq", "dk", "dv"], "both": ["out", "dq", "dk", "dv"]}[cell.passes]
 
     def run():
         if run_it(call):
             raise RuntimeError("heed refused the call")
 
-    return {"heed": (run, lambda: out)}
+    return {"heed": (run, lambda: tuple(memory[name] for name in names))}
 
 
 def pytorch(cell, data, threads, shim):
+    if cell.passes != "forward":
+        return backward.contenders(cell, data)
+    if cell.is_flexible:
+        return flexible.contenders(cell, data)
     query, key, value = data.query, data.key, data.value
     is_grouped = cell.kv_heads != cell.num_heads
     last = {}
@@ -92,12 +136,16 @@ def onnx_runtime(cell, data, threads, shim):
     import onnxruntime
     from onnx import helper
 
+    if cell.passes != "forward":
+        raise NotImplementedError("no backward pass")
     kinds = {"float": (onnx.TensorProto.FLOAT, np.float32), "half": (onnx.TensorProto.FLOAT16, np.float16),
              "double": (onnx.TensorProto.DOUBLE, np.float64)}
     if cell.type not in kinds:
         return {}
     kind, number = kinds[cell.type]
     batch, heads, kv_heads, dim = cell.batch_size, cell.num_heads, cell.kv_heads, cell.head_dim
+    has_rule = cell.has_alibi or cell.softcap != 0
+    mask = {"mask": flexible.alibi_terms(cell, data).numpy()} if cell.has_alibi else {}
 
     def merged(x):  # [B, S, H * D]: what these operators are made for
         return np.ascontiguousarray(x.transpose(1, 2).reshape(batch, x.shape[2], -1).numpy())
@@ -131,7 +179,7 @@ def onnx_runtime(cell, data, threads, shim):
         return lambda: made.run_with_iobinding(binding), result
 
     def multi_head():
-        if cell.kv_heads != heads or (cell.is_causal and cell.queries != cell.seq_len):
+        if has_rule or cell.kv_heads != heads or (cell.is_causal and cell.queries != cell.seq_len):
             raise NotImplementedError
         node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["o"], domain="com.microsoft", num_heads=heads,
                                 unidirectional=int(cell.is_causal))
@@ -141,23 +189,24 @@ def onnx_runtime(cell, data, threads, shim):
         return run, lambda: split(result.numpy())
 
     def standard():
-        node = helper.make_node("Attention", ["q", "k", "v"], ["o"], q_num_heads=heads, kv_num_heads=kv_heads,
-                                is_causal=int(cell.is_causal))
+        node = helper.make_node("Attention", ["q", "k", "v", *mask], ["o"], q_num_heads=heads, kv_num_heads=kv_heads,
+                                is_causal=int(cell.is_causal), softcap=cell.softcap)
         out = np.empty((batch, cell.queries, heads * dim), number)
-        run, result = session(node, {"q": merged(data.query), "k": merged(data.key), "v": merged(data.value)},
+        run, result = session(node, {"q": merged(data.query), "k": merged(data.key), "v": merged(data.value), **mask},
                               {"o": out})
         return run, lambda: split(result.numpy())
 
     def standard_separate():
-        node = helper.make_node("Attention", ["q", "k", "v"], ["o"], is_causal=int(cell.is_causal))
+        node = helper.make_node("Attention", ["q", "k", "v", *mask], ["o"], is_causal=int(cell.is_causal),
+                                softcap=cell.softcap)
         out = np.empty((batch, heads, cell.queries, dim), number)
-        run, result = session(node, {"q": separate(data.query), "k": separate(data.key), "v": separate(data.value)},
-                              {"o": out})
+        run, result = session(node, {"q": separate(data.query), "k": separate(data.key), "v": separate(data.value),
+                                     **mask}, {"o": out})
         return run, lambda: torch.from_numpy(result.numpy())
 
     def grouped():
         """Causal by nature. One query row takes the older keys from a cache that it appends to in place."""
-        if not (cell.is_causal or cell.is_decode):
+        if has_rule or not (cell.is_causal or cell.is_decode):
             raise NotImplementedError
         lengths = {"seqlens": np.full([batch], cell.seq_len - 1, np.int32), "total": np.array([cell.seq_len], np.int32)}
         inputs = {"q": merged(data.query)}
@@ -185,6 +234,8 @@ def openvino(cell, data, threads, shim):
     import openvino as ov
     from openvino import opset13 as ops
 
+    if cell.passes != "forward" or cell.has_alibi or cell.softcap:
+        raise NotImplementedError("neither a backward pass nor these rules")
     types = {"float": ov.Type.f32, "bfloat16": ov.Type.bf16, "half": ov.Type.f16}
     if cell.type not in types:
         return {}
@@ -248,8 +299,8 @@ def all_contenders(cell, data, threads, shim, note):
     for who, make in RIVALS.items():
         try:
             variants = make(cell, data, threads, shim)
-        except ImportError as error:
-            note(f"{who}: {error}")
+        except (ImportError, NotImplementedError) as error:
+            note(f"{cell.name}: {who}: {error}")
             continue
         for variant, one in variants.items():
             try:
