@@ -1,5 +1,6 @@
 // Saliency: what the output of a token owes to each other token, in a real layer. Weights tell only where a token
-// looks; gradient times input tells what would change if the key and the value of a token grew a little.
+// looks; gradient times input tells what would change if the key and the value of a token grew a little. It may be
+// negative: weight that goes to [CLS] is weight that the others lack.
 //
 // Reads examples/data, or the folder that is given; writes 22_saliency.svg. Expected last line: "saliencies sum to what
 // they explain".
