@@ -60,18 +60,21 @@ class row_backward {
 
   void run(position at, gradient_answer<Accumulate>& found) const {
     if (at.query >= exists.query_len) return;
-    std::vector<Accumulate> weights(static_cast<std::size_t>(key.extent(2))), ignored(at_value_dims());
+    std::vector<Accumulate> weights(static_cast<std::size_t>(key.extent(2))), ignored(value_dims());
     const Accumulate lse = attend_row(query, key, value, rule, exists, scale, options, at, weights, ignored);
     if (lse == -std::numeric_limits<Accumulate>::infinity()) return;  // no key and no sink
-    const std::vector<Accumulate> capped_scores = scores_before_stages(at);
-    const std::vector<bool> sees = visible_keys(at, capped_scores);
-    if constexpr (!std::is_void_v<Saved>) reweigh(at, capped_scores, sees, lse, weights);
-    const Accumulate delta = delta_of(at, sees, weights);
+    const std::vector<seen_score> scores = scores_of(at);
+    if constexpr (!std::is_void_v<Saved>) {
+      for (std::size_t place = 0; place < scores.size(); ++place) {
+        if (scores[place].is_seen) weights[place] = std::exp(scores[place].last - lse);
+      }
+    }
+    const Accumulate delta = delta_of(at, scores, weights);
     pull_sinks(rule, at.head, lse, delta, found);
     const index_t kv_head = kv_head_of(at);
     for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
       const std::size_t place = static_cast<std::size_t>(at.key);
-      if (!sees[place]) continue;
+      if (!scores[place].is_seen) continue;
       const Accumulate factor = factor_of(at), kept = weights[place] * factor;
       Accumulate dot = 0;
       for (index_t dim = 0; dim < value.extent(3); ++dim) {
@@ -80,9 +83,9 @@ class row_backward {
         if (factor != 0) found.dv(at.batch, kv_head, at.key, dim) += kept * d_out_element;
       }
       const Accumulate d_final = weights[place] * (factor * dot - delta);
-      const Accumulate d_capped = puller<accumulate_type<std::remove_const_t<Query>>>::pull(
-          rule, at, staged<Accumulate>{capped_scores[place]}, d_final, found);
-      const Accumulate d_raw = scale * d_capped * cap_slope(capped_scores[place]);
+      const Accumulate d_capped =
+          puller<narrow>::pull(rule, at, staged<Accumulate>{scores[place].capped}, d_final, found);
+      const Accumulate d_raw = scale * d_capped * cap_slope(scores[place].capped);
       for (index_t dim = 0; dim < query.extent(3); ++dim) {
         found.dq(at.batch, at.head, at.query, dim) +=
             d_raw * load<Accumulate, Query>(key(at.batch, kv_head, at.key, dim));
@@ -93,9 +96,14 @@ class row_backward {
   }
 
  private:
-  static constexpr Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
+  using narrow = accumulate_type<std::remove_const_t<Query>>;
+  /// A score as the first stage is given it, and as the softmax is.
+  struct seen_score {
+    Accumulate capped = 0, last = 0;
+    bool is_seen = false;
+  };
 
-  [[nodiscard]] std::size_t at_value_dims() const { return static_cast<std::size_t>(value.extent(3)); }
+  [[nodiscard]] std::size_t value_dims() const { return static_cast<std::size_t>(value.extent(3)); }
   [[nodiscard]] index_t kv_head_of(position const& at) const { return at.head / (query.extent(1) / key.extent(1)); }
   [[nodiscard]] Accumulate gradient(position const& at, index_t dim) const {
     return load<Accumulate, Query>(d_out(at.batch, at.head, at.query, dim));
@@ -106,50 +114,30 @@ class row_backward {
     return survivor(Accumulate{1}, options.drop, at, at.key) * static_cast<Accumulate>(factors(at));
   }
 
-  /// Scores as the first stage is given them, of the keys that no mask hides.
-  [[nodiscard]] std::vector<Accumulate> scores_before_stages(position at) const {
-    std::vector<Accumulate> scores(static_cast<std::size_t>(key.extent(2)), minus_infinity);
+  /// The scores of a row; those that a mask or a term hides stay unseen.
+  [[nodiscard]] std::vector<seen_score> scores_of(position at) const {
+    std::vector<seen_score> scores(static_cast<std::size_t>(key.extent(2)));
     for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
       if (!is_visible(rule, at, exists)) continue;
-      scores[static_cast<std::size_t>(at.key)] =
-          score_at(query, key, rule, exists, scale, options.softcap, at, score_stage::capped);
+      seen_score& score = scores[static_cast<std::size_t>(at.key)];
+      score.capped = score_at(query, key, rule, exists, scale, options.softcap, at, score_stage::capped);
+      staged<Accumulate> last{score.capped};
+      adjust<narrow>(rule, at, last);
+      score.last = last.score;
+      score.is_seen = !last.is_hidden && last.score != -std::numeric_limits<Accumulate>::infinity();
     }
     return scores;
   }
-  [[nodiscard]] staged<Accumulate> final_score(position const& at, Accumulate capped_score) const {
-    staged<Accumulate> now{capped_score};
-    adjust<accumulate_type<std::remove_const_t<Query>>>(rule, at, now);
-    return now;
-  }
-  [[nodiscard]] std::vector<bool> visible_keys(position at, std::vector<Accumulate> const& capped_scores) const {
-    std::vector<bool> sees(capped_scores.size());
-    for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
-      const std::size_t place = static_cast<std::size_t>(at.key);
-      if (!is_visible(rule, at, exists)) continue;
-      const staged<Accumulate> now = final_score(at, capped_scores[place]);
-      sees[place] = !now.is_hidden && now.score != minus_infinity;
-    }
-    return sees;
-  }
-
-  /// Weights as a second pass finds them from the lse that it was left.
-  void reweigh(position at, std::vector<Accumulate> const& capped_scores, std::vector<bool> const& sees, Accumulate lse,
-               std::vector<Accumulate>& weights) const {
-    for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
-      const std::size_t place = static_cast<std::size_t>(at.key);
-      if (sees[place]) weights[place] = std::exp(final_score(at, capped_scores[place]).score - lse);
-    }
-  }
 
   /// What a score gains for its row when it grows, less what d_lse gives: d_out . out - d_lse.
-  [[nodiscard]] Accumulate delta_of(position at, std::vector<bool> const& sees,
+  [[nodiscard]] Accumulate delta_of(position at, std::vector<seen_score> const& scores,
                                     std::vector<Accumulate> const& weights) const {
-    std::vector<Accumulate> out(at_value_dims());
+    std::vector<Accumulate> out(value_dims());
     bool is_empty = true;
     const position row = at;
     for (at.key = exists.key_begin; at.key < exists.key_end; ++at.key) {
       const std::size_t place = static_cast<std::size_t>(at.key);
-      if (!sees[place]) continue;
+      if (!scores[place].is_seen) continue;
       is_empty = false;
       const Accumulate kept = weights[place] * factor_of(at);
       if (kept == 0) continue;
