@@ -21,10 +21,10 @@ class cell {
   explicit cell(bench::shape const& at)
       : shape_(at),
         operands_(at),
-        d_out_(operands_.query().extents()),
-        dq_(operands_.query().extents()),
-        dk_(operands_.key().extents()),
-        dv_(operands_.key().extents()),
+        d_out_(extents(operands_.query())),
+        dq_(extents(operands_.query())),
+        dk_(extents(operands_.key())),
+        dv_(extents(operands_.key())),
         lse_({at.batch_size, at.num_heads, at.queries()}) {
     std::mt19937 generator(11);
     std::normal_distribution<float> normal;
@@ -68,6 +68,9 @@ class cell {
   }
 
  private:
+  static heed::axes<4> extents(heed::tensor_view<T, 4> const& of) {
+    return {of.extent(0), of.extent(1), of.extent(2), of.extent(3)};
+  }
   template <class Rule>
   void run(heed::gradient_targets const& targets, Rule const& rule, heed::attention_options options) {
     options.threads = shape_.threads;
