@@ -1,6 +1,5 @@
 // Calls from many threads, from threads with small stacks, in forked children and at exit.
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "heed/heed.hpp"
 #include "support/cases.hpp"
 #include "support/sanitizers.hpp"
+#include "support/small_stack.hpp"
 
 namespace {
 
@@ -58,25 +58,6 @@ TEST(Threads, ManyShortLivedThreads) {
   for (int turn = 0; turn < 50; ++turn) {
     std::thread([&] { EXPECT_TRUE(same_bits(expected.out, some_call<float>(2, 50, 60, 32, 2).out)); }).join();
   }
-}
-
-/// Runs `body` on a thread with a stack of 128 KiB.
-template <class Body>
-void on_a_small_stack(Body body) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 128 * 1024), 0);
-  pthread_t thread;
-  ASSERT_EQ(pthread_create(
-                &thread, &attributes,
-                [](void* context) -> void* {
-                  (*static_cast<Body*>(context))();
-                  return nullptr;
-                },
-                &body),
-            0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(Threads, J8_a_stack_of_128_KiB_is_enough) {

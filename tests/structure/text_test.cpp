@@ -57,7 +57,7 @@ TEST(Files, NameNoMachine) {
 }
 
 TEST(Files, OfTestsEndInTestSoThatTheyAreBuilt) {
-  for (char const* folder : {"tests/unit", "tests/oracle", "tests/property", "tests/structure"}) {
+  for (char const* folder : {"tests/unit", "tests/oracle", "tests/property", "tests/gradient", "tests/structure"}) {
     for (auto const& file : structure::files_below(folder, {".cpp"})) {
       EXPECT_TRUE(file.path.ends_with("_test.cpp")) << file.path << ": tests/CMakeLists.txt takes *_test.cpp only";
     }

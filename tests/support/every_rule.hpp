@@ -50,6 +50,20 @@ struct switched_mask {
   cover operator()(block const& area) const { return is_on ? mask(area) : cover::full; }
 };
 
+/// Functors that cannot be copied byte by byte: kernels use them where they are.
+struct switched_functor {
+  hides_some functor;
+  bool is_on;
+  bool operator()(position const& at) const { return !is_on || functor(at); }
+};
+struct halving_elsewhere {
+  std::vector<index_t> period{3};
+  template <class Real>
+  Real operator()(Real score, position const& at) const {
+    return heed::select(at.key % period[0] == 0, score, Real(0.5) * score + Real(0.25));
+  }
+};
+
 class every_rule {
  public:
   explicit every_rule(combination const& given)
@@ -98,7 +112,8 @@ class every_rule {
            (has(part::lengths) ? given_.some() : lengths{}) &
            (has(part::keep) ? given_.data.dense<true>() : keep_mask(yes_)) &
            (has(part::drop) ? given_.more.dense<false>() : drop_mask(no_)) &
-           mask_fn(switched_mask{given_.far, has(part::functor)}, switched_mask{given_.far, has(part::functor)});
+           mask_fn(switched_mask{given_.far, has(part::functor)}, switched_mask{given_.far, has(part::functor)}) &
+           mask_fn(switched_functor{given_.data.functor, has(part::functor_elsewhere)});
   }
 
   /// Stages in an order of their own, masks among them.
@@ -112,7 +127,7 @@ class every_rule {
   /// As a kernel is given it: the library differentiates the functors.
   [[nodiscard]] auto rule() const {
     return joined(score_fn(switched<bending>{{}, given_.these.has(part::score_fn)}),
-                  score_fn(switched<halving>{{}, given_.these.has(part::second_score_fn)}));
+                  score_fn(switched<halving_elsewhere>{{}, given_.these.has(part::second_score_fn)}));
   }
   /// The same with derivatives by hand.
   [[nodiscard]] auto exact_rule() const {
