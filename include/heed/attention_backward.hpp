@@ -85,8 +85,9 @@ inline namespace HEED_ABI {
 ///   dk and dv are summed over the query heads of a key-value head, the gradient of a bias over the axes it repeats.
 /// Rule: as attention. A score_fn is differentiated where it is a generic lambda, or brings its derivative.
 /// Units: as attention; what comes in d_out goes out in all gradients: they are linear in (d_out, d_lse).
-/// Empty: an empty row, and one past the lengths, has gradient 0, whatever out, lse and d_out hold there; so does what
-///   is hidden, which may hold NaN. Without query rows dk and dv are zeros, without keys dq is. Gradients are
+/// Empty: an empty row, and one past the lengths, has gradient 0, whatever out, lse and d_out hold there (a sink's
+///   gradient takes lse and d_lse of empty rows as the forward pass left them); so does what is hidden, which may hold
+///   NaN. Without query rows dk and dv are zeros, without keys dq is. Gradients are
 ///   overwritten, never added to.
 /// Error bound: accumulates in float, in double where query is double: at most three times the error of a plain loop in
 ///   that type plus 8 eps of the largest |gradient| of the tensor; narrow gradients are rounded once.

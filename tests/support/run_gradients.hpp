@@ -58,7 +58,7 @@ struct gradient_buffers {
     return to;
   }
 
-  /// NaN in what a row that sees no key was given and has left.
+  /// NaN in what a row that sees no key was given, and in what it has left unless a sink asks for that.
   template <class Rule>
   void soil_rows(scenario const& s, Rule const& rule, attention_options const& options) {
     const double garbage = std::numeric_limits<double>::quiet_NaN();
@@ -76,12 +76,14 @@ struct gradient_buffers {
             reference::adjust<double>(rule, at, term);
             is_empty = term.is_hidden;
           }
-          // A sink has a gradient from every row that exists, of what the row has left.
-          if (!is_empty || (has_sink && i < exists.query_len)) continue;
+          if (!is_empty) continue;
+          // A sink has a gradient from every row that exists, by the lse that the row has left; its out is 0.
+          const bool has_left = has_sink && i < exists.query_len;
           for (index_t d = 0; d < s.value_dim; ++d) {
-            d_out.view()(b, h, i, d) = out.view()(b, h, i, d) = static_cast<T>(garbage);
+            d_out.view()(b, h, i, d) = static_cast<T>(garbage);
+            if (!has_left) out.view()(b, h, i, d) = static_cast<T>(garbage);
           }
-          lse.view()(b, h, i, 0) = static_cast<accumulate>(garbage);
+          if (!has_left) lse.view()(b, h, i, 0) = static_cast<accumulate>(garbage);
         }
       }
     }
