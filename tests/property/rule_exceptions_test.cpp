@@ -48,4 +48,26 @@ TEST(RuleExceptions, ComeBackFromEveryQuestion) {
   }
 }
 
+TEST(RuleExceptions, ComeBackFromABackwardPass) {
+  const auto query = random_tensor<float>({1, 1, 300, 8}, 1), key = random_tensor<float>({1, 1, 700, 8}, 2);
+  const auto terms = random_tensor<float>({1, 1, 300, 700}, 3);
+  tensor<float, 4> out({1, 1, 300, 8}), dq({1, 1, 300, 8}), dk({1, 1, 700, 8}), dv({1, 1, 700, 8});
+  tensor<float, 4> d_terms({1, 1, 300, 700}), wanted({1, 1, 300, 8});
+  tensor<float, 3> lse({1, 1, 300});
+  attention(query, key, key, into(out).lse(lse), bias(terms));
+  const auto run = [&](auto const& rule, int threads) {
+    attention_backward(query, key, key, saved(out, lse), query, gradients(dq, dk, dv).bias(d_terms), rule,
+                       {.threads = threads});
+  };
+  run(bias(terms), 1);
+  for (index_t i = 0; i < dq.size(); ++i) wanted.data()[i] = dq.data()[i];
+  for (question asked : {question::allows, question::covers, question::visible_keys, question::narrow}) {
+    for (int threads : {1, 3}) {
+      EXPECT_THROW(run(failing_rule{asked} & bias(terms), threads), std::string);
+      run(failing_rule{question::none} & bias(terms), threads);
+      EXPECT_TRUE(same_bits(wanted, dq));
+    }
+  }
+}
+
 }  // namespace

@@ -149,13 +149,24 @@ class stage_sums {
     if (count.used() > 0) memory_ = static_cast<char*>(::operator new (count.used(), std::align_val_t{64}));
     carver from(memory_);
     place(from);
-    clear();
   }
   ~stage_sums() {
     if (memory_ != nullptr) ::operator delete (memory_, std::align_val_t{64});
   }
   stage_sums(stage_sums const&) = delete;
   stage_sums& operator=(stage_sums const&) = delete;
+
+  /// Sums of nothing. What the rule's functor throws comes back.
+  void clear() {
+    const index_t heads = all_.run.call.num_heads;
+    for (index_t number = 0; number < all_.stage_count; ++number) {
+      stage_gradient& stage = all_.stages[number];
+      if (!stage.wanted()) continue;
+      for (index_t i = 0; stage.kind != stage_kind::bias && i < stage.slots * heads; ++i) stage.totals[i] = 0;
+      if (stage.kind == stage_kind::bias && !(stage.is_own && sees_all())) clear_bias(stage);
+    }
+    for (index_t i = 0; i < all_.sink_count * heads; ++i) all_.sink_totals[i] = 0;
+  }
 
   /// To the caller's elements.
   void write() const noexcept {
@@ -200,23 +211,15 @@ class stage_sums {
     all_.sink_totals = from.template take<double>(static_cast<std::size_t>(all_.sink_count * heads));
   }
 
-  void clear() noexcept {
-    const index_t heads = all_.run.call.num_heads;
-    for (index_t number = 0; number < all_.stage_count; ++number) {
-      stage_gradient& stage = all_.stages[number];
-      if (!stage.wanted()) continue;
-      for (index_t i = 0; stage.kind != stage_kind::bias && i < stage.slots * heads; ++i) stage.totals[i] = 0;
-      if (stage.kind != stage_kind::bias || (stage.is_own && sees_all())) continue;
-      for (index_t batch = 0; batch < stage.to.extents[0]; ++batch) {
-        for (index_t head = 0; head < stage.to.extents[1]; ++head) {
-          for (index_t row = 0; row < stage.to.extents[2]; ++row) {
-            Real* const line = stage.at<Real>(batch, head, row, 0);
-            for (index_t key = 0; key < stage.to.extents[3]; ++key) line[key * stage.strides[3]] = Real(0);
-          }
+  static void clear_bias(stage_gradient const& stage) noexcept {
+    for (index_t batch = 0; batch < stage.to.extents[0]; ++batch) {
+      for (index_t head = 0; head < stage.to.extents[1]; ++head) {
+        for (index_t row = 0; row < stage.to.extents[2]; ++row) {
+          Real* const line = stage.at<Real>(batch, head, row, 0);
+          for (index_t key = 0; key < stage.to.extents[3]; ++key) line[key * stage.strides[3]] = Real(0);
         }
       }
     }
-    for (index_t i = 0; i < all_.sink_count * heads; ++i) all_.sink_totals[i] = 0;
   }
 
   /// Whether no score is hidden.
@@ -262,7 +265,7 @@ template <class Real>
 
 /// Bytes of scratch of all threads, beside what the stages sum.
 template <class Real>
-[[nodiscard]] std::size_t scratch_bytes(gradient_call<Real> const& all, gradient_cut const& cut) noexcept {
+[[nodiscard]] std::size_t scratch_bytes(gradient_call<Real> const& all, gradient_cut const& cut) {
   const std::size_t tiles = gradient_unit<Real>::tile_bytes(all), threads = static_cast<std::size_t>(cut.threads);
   const std::size_t shared =
       cut.splits_units ? tiles + gradient_unit<Real>::flag_bytes(all, cut.chunks) : tiles * threads;
@@ -284,7 +287,8 @@ template <class Real>
 void backward(gradient_call<Real>& all) {
   problem const& call = all.run.call;
   const gradient_cut cut = plan(all);
-  const stage_sums<Real> sums(all);
+  stage_sums<Real> sums(all);
+  sums.clear();
   const index_t units = cut.batch_per_wave * cut.heads_per_wave;
   for (index_t wave = 0; wave < cut.waves; ++wave) {
     if (cut.splits_units) {

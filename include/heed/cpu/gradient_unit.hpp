@@ -10,7 +10,7 @@ inline namespace HEED_ABI {
 template <class Real>
 class gradient_unit {
  public:
-  gradient_unit(gradient_call<Real> const& all, index_t unit) noexcept
+  gradient_unit(gradient_call<Real> const& all, index_t unit)
       : all_(all),
         run_(all.run),
         batch_(unit / all.run.call.num_kv_heads),
@@ -18,7 +18,7 @@ class gradient_unit {
         seq_(sequence_of(all.run.call, all.run.rule, batch_)) {}
 
   /// Bytes that tiles keep from chunk to chunk.
-  [[nodiscard]] static std::size_t tile_bytes(gradient_call<Real> const& all) noexcept {
+  [[nodiscard]] static std::size_t tile_bytes(gradient_call<Real> const& all) {
     carver count(nullptr);
     gradient_unit(all, 0).carve_tiles(count, most_lanes(all), most_tiles(all));
     return count.used();
