@@ -26,6 +26,49 @@ endif()
 list(JOIN HEED_TEST_LEVELS " " levels_text)
 message(STATUS "heed: tests run at the levels ${levels_text}")
 
+# Folders whose programs compile everything themselves, as a user's would: doors looks for all of it in one program.
+set(HEED_WHOLE_TESTS "^(unit/doors|examples/attend)$")
+# Sources that are nearly all rules and loops of the reference: HEED_TEST_OPTIONS is not for them.
+set(HEED_FULL_SPEED_TESTS "/(oracle/table_(float|double|narrow)|property/(combinations|pairs[a-z_]*))_test.cpp$")
+
+# What the test programs share, compiled once: test_kernels is the kernels and the judge, test_headers the headers that
+# all read.
+function(heed_test_kernels)
+  set(support "${PROJECT_SOURCE_DIR}/tests/support")
+  file(GLOB sources CONFIGURE_DEPENDS "${support}/kernels_*.cpp")
+  add_library(test_kernels STATIC EXCLUDE_FROM_ALL ${sources} "${support}/judge.cpp")
+  add_library(test_headers OBJECT EXCLUDE_FROM_ALL "${support}/headers.cpp")
+  foreach(target test_kernels test_headers)
+    target_link_libraries(${target} PRIVATE heed_developer GTest::gtest)
+    set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+    heed_test_definitions(${target})
+  endforeach()
+  target_compile_options(test_headers PRIVATE ${HEED_TEST_OPTIONS})
+  target_precompile_headers(test_headers PRIVATE "${support}/headers.hpp")
+endfunction()
+
+function(heed_test_definitions target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${target} PRIVATE HEED_OBJDUMP="${CMAKE_OBJDUMP}" $<$<BOOL:${HEED_TEST_THINNED}>:HEED_TEST_THINNED>)
+endfunction()
+
+# heed_share_kernels(<target> <source>...): sources with options of their own cannot read the precompiled headers.
+function(heed_share_kernels target)
+  target_link_libraries(${target} PRIVATE test_kernels)
+  target_precompile_headers(${target} REUSE_FROM test_headers)
+  foreach(source IN LISTS ARGN)
+    get_source_file_property(options "${source}" COMPILE_OPTIONS)
+    if(options)
+      set_source_files_properties("${source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    elseif(HEED_TEST_OPTIONS AND source MATCHES "${HEED_FULL_SPEED_TESTS}")
+      set_source_files_properties("${source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
+                                                         "-include;${PROJECT_SOURCE_DIR}/tests/support/kernels.hpp")
+    else()
+      set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${HEED_TEST_OPTIONS}")
+    endif()
+  endforeach()
+endfunction()
+
 # heed_test_program(<folder below tests/> <source>...)
 function(heed_test_program folder)
   string(REPLACE "/" "_" target "test_${folder}")
@@ -53,9 +96,11 @@ function(heed_test_program folder)
     target_compile_definitions(${target} PRIVATE HEED_ATTEND_PROGRAM="$<TARGET_FILE:02_attend>")
     add_dependencies(${target} 02_attend)
   endif()
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  heed_test_definitions(${target})
   target_link_libraries(${target} PRIVATE GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE HEED_OBJDUMP="${CMAKE_OBJDUMP}" $<$<BOOL:${HEED_TEST_THINNED}>:HEED_TEST_THINNED>)
+  if(NOT folder MATCHES "${HEED_WHOLE_TESTS}")
+    heed_share_kernels(${target} ${sources})
+  endif()
   add_dependencies(all_tests ${target})
 
   set(levels ${HEED_TEST_LEVELS})

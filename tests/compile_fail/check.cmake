@@ -1,7 +1,8 @@
-# cmake -DCOMPILER= -DINCLUDE= -DSOURCE= -DMESSAGE=<regular expression> [-DFLAGS=] [-DMISUSE_FLAGS=] [-DONLY_MISUSE=ON]
-#   -P check.cmake
+# cmake -DCOMPILER= -DINCLUDE=<folder>[;<folder>] -DSOURCE= -DMESSAGE=<regular expression> [-DFLAGS=] [-DMISUSE_FLAGS=]
+#   [-DONLY_MISUSE=ON] -P check.cmake
 
-set(command "${COMPILER}" -std=c++20 -fsyntax-only "-I${INCLUDE}" ${FLAGS} "${SOURCE}")
+list(TRANSFORM INCLUDE PREPEND -I)
+set(command "${COMPILER}" -std=c++20 -fsyntax-only ${INCLUDE} ${FLAGS} "${SOURCE}")
 
 if(NOT ONLY_MISUSE)
   execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "heed/reference/forward.hpp"
+#include "support/any_rule.hpp"
 #include "support/elements.hpp"
 
 namespace heed::test {
@@ -33,9 +34,8 @@ class verdict {
  public:
   using wide = judge_of<Accumulate>;
 
-  template <class Rule>
   verdict(tensor<double, 4> const& query, tensor<double, 4> const& key, tensor<double, 4> const& value,
-          Rule const& rule, attention_options const& options, strictness how = strictness::any_size)
+          any_rule<Accumulate> const& rule, attention_options const& options, strictness how = strictness::any_size)
       : truth_(reference::solve<wide>(converted<Accumulate>(query), key, value, rule, options)),
         rival_(reference::solve<Accumulate>(converted<Accumulate>(query), converted<Accumulate>(key),
                                             converted<Accumulate>(value), rule, options)) {
@@ -47,12 +47,12 @@ class verdict {
         for (index_t j = exists.key_begin; j < exists.key_end; ++j) {
           bool visible = false;
           for (index_t i = 0; i < exists.query_len; ++i) {
-            if (!reference::is_visible(rule, position{b, h, i, j, exists.offset}, exists)) continue;
+            if (!is_visible(rule, position{b, h, i, j, exists.offset}, exists)) continue;
             visible = true;
             if (how == strictness::plain_loop) break;
-            reference::detail::staged<double> terms{0};
-            reference::adjust<Accumulate>(rule, position{b, h, i, j, exists.offset}, terms);
-            const double term = std::fabs(terms.score);
+            reference::detail::staged<wide> terms{0};
+            adjust<Accumulate>(rule, position{b, h, i, j, exists.offset}, terms);
+            const double term = std::fabs(static_cast<double>(terms.score));
             if (term > largest_term && term < 1e6) largest_term = term;  // larger ones, the judge rounds as well
             double product = 0;
             for (index_t d = 0; d < query.extent(3); ++d) {
@@ -165,5 +165,9 @@ class verdict {
   double growth_ = 1;          // of what dropout leaves
   double score_rounding_ = 0;  // what one rounding of each product may do to a score
 };
+
+// In judge.cpp.
+extern template class verdict<float>;
+extern template class verdict<double>;
 
 }  // namespace heed::test

@@ -54,8 +54,7 @@ struct scenario_inputs {
   }
 
   /// `garbage` in every element that no row may see.
-  template <class Rule>
-  void plant_garbage(scenario const& s, Rule const& rule, attention_options const& options,
+  void plant_garbage(scenario const& s, any_rule<accumulate_of<Q>> const& rule, attention_options const& options,
                      double garbage = std::numeric_limits<double>::quiet_NaN()) {
     const auto shared = [](layout kind) { return kind == layout::shared_heads || kind == layout::shared_batch; };
     const index_t group = s.heads / s.kv_heads;
@@ -72,7 +71,7 @@ struct scenario_inputs {
           for (index_t g = h * group; g < (h + 1) * group; ++g) {
             for (index_t i = 0; i < exists.query_len && !visible; ++i) {
               visible = j >= exists.key_begin && j < exists.key_end &&
-                        reference::is_visible(rule, position{b, g, i, j, exists.offset}, exists);
+                        is_visible(rule, position{b, g, i, j, exists.offset}, exists);
             }
           }
           if (visible) continue;
@@ -103,47 +102,80 @@ struct scenario_inputs {
   }
 };
 
+/// One call of a scenario. What does not look at the type of its rule is compiled once for all rules.
+template <class Q, class K, class V, class O>
+class trial {
+ public:
+  using accumulate = accumulate_of<Q>;
+
+  trial(scenario const& given, attention_options const& options)
+      : scenario_(given),
+        options_(options),
+        in_(given),
+        out_({scenario_.batch, scenario_.heads, scenario_.rows, scenario_.value_dim}, scenario_.out_layout),
+        lse_({scenario_.batch, scenario_.heads, scenario_.rows, 1}, scenario_.lse_layout),
+        weights_({scenario_.batch, scenario_.heads, scenario_.rows, scenario_.keys}, scenario_.weights_layout) {}
+
+  template <class Rule>
+  void run(Rule const& rule) {
+    const any_rule<accumulate> asked = rule;
+    if (scenario_.garbage) in_.plant_garbage(scenario_, asked, options_);
+    const outputs to = targets();
+    if (scenario_.rank == 4) {
+      attention(in_.query.read_only(), in_.key.read_only(), in_.value.read_only(), to, rule, options_);
+    } else if (scenario_.rank == 3) {
+      attention(in_.query.rank3(), in_.key.rank3(), in_.value.rank3(), to, rule, options_);
+    } else {
+      attention(in_.query.rank2(), in_.key.rank2(), in_.value.rank2(), to, rule, options_);
+    }
+    judge(asked);
+  }
+
+ private:
+  outputs targets() {
+    const auto given = [&](auto const& out, auto const& lse) {
+      outputs to = into(out);
+      if (scenario_.with_lse) to = to.lse(lse);
+      if (scenario_.with_weights) to = to.weights(weights_.view());
+      return to;
+    };
+    if (scenario_.rank == 4) return given(out_.view(), lse_.lse3());
+    return scenario_.rank == 3 ? given(out_.rank3(), lse_.lse2()) : given(out_.rank2(), lse_.lse1());
+  }
+
+  void judge(any_rule<accumulate> const& rule) {
+    const verdict<accumulate> right(in_.exact_query, in_.exact_key, in_.exact_value, rule, options_, scenario_.how);
+    EXPECT_TRUE(right.out(out_.view()));
+    EXPECT_TRUE(out_.gaps_intact());
+    if (scenario_.with_lse) {
+      EXPECT_TRUE(right.lse(lse_.lse3()));
+    }
+    EXPECT_TRUE(scenario_.with_lse ? lse_.gaps_intact() : lse_.untouched());
+    if (scenario_.with_weights) {
+      EXPECT_TRUE(right.weights(weights_.view()));
+    }
+    EXPECT_TRUE(scenario_.with_weights ? weights_.gaps_intact() : weights_.untouched());
+  }
+
+  scenario const& scenario_;
+  attention_options const& options_;
+  scenario_inputs<Q, K, V> in_;
+  stored<O> out_;
+  stored<accumulate> lse_;
+  stored<O> weights_;
+};
+
 template <class Q, class K, class V, class O, rules Choice = rules::all>
 void run_scenario(scenario const& s) {
   testing::Message what;
   what << s << " types " << type_name<Q>() << " " << type_name<K>() << " " << type_name<V>() << " -> "
        << type_name<O>();
   SCOPED_TRACE(what);
-  using accumulate = accumulate_of<Q>;
   const rule_data data(s);
   const attention_options options{
-      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .drop = s.drop, .threads = s.threads};
-  scenario_inputs<Q, K, V> in(s);
-  stored<O> out({s.batch, s.heads, s.rows, s.value_dim}, s.out_layout);
-  stored<accumulate> lse({s.batch, s.heads, s.rows, 1}, s.lse_layout);
-  stored<O> weights({s.batch, s.heads, s.rows, s.keys}, s.weights_layout);
-  with_rule<Choice>(s, data, [&](auto const& rule) {
-    if (s.garbage) in.plant_garbage(s, rule, options);
-    const auto call = [&](auto const& q, auto const& k, auto const& v, auto const& o, auto const& l) {
-      outputs targets = into(o);
-      if (s.with_lse) targets = targets.lse(l);
-      if (s.with_weights) targets = targets.weights(weights.view());
-      heed::attention(q, k, v, targets, rule, options);
-    };
-    if (s.rank == 4) {
-      call(in.query.read_only(), in.key.read_only(), in.value.read_only(), out.view(), lse.lse3());
-    } else if (s.rank == 3) {
-      call(in.query.rank3(), in.key.rank3(), in.value.rank3(), out.rank3(), lse.lse2());
-    } else {
-      call(in.query.rank2(), in.key.rank2(), in.value.rank2(), out.rank2(), lse.lse1());
-    }
-    const verdict<accumulate> judge(in.exact_query, in.exact_key, in.exact_value, rule, options, s.how);
-    EXPECT_TRUE(judge.out(out.view()));
-    EXPECT_TRUE(out.gaps_intact());
-    if (s.with_lse) {
-      EXPECT_TRUE(judge.lse(lse.lse3()));
-    }
-    EXPECT_TRUE(s.with_lse ? lse.gaps_intact() : lse.untouched());
-    if (s.with_weights) {
-      EXPECT_TRUE(judge.weights(weights.view()));
-    }
-    EXPECT_TRUE(s.with_weights ? weights.gaps_intact() : weights.untouched());
-  });
+      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .threads = s.threads};
+  trial<Q, K, V, O> one(s, options);
+  with_rule<Choice>(s, data, [&](auto const& rule) { one.run(rule); });
 }
 
 /// Scenarios [first, first + count) of one combination of types; HEED_ORACLE_SEED runs a single one, HEED_ORACLE_TIMES

@@ -1,0 +1,2 @@
+// CMake wants a source beside headers that it precompiles.
+#include "support/headers.hpp"
