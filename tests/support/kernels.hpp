@@ -11,13 +11,10 @@
   EXTERN template verbs<REAL> const& verbs_of<REAL, false>(bool) noexcept;                                          \
   EXTERN template void forward<REAL>(problem const&, rule_view const&, rule_verbs<REAL> const&, verbs<REAL> const&, \
                                      row_verbs<REAL> const*);                                                       \
-  EXTERN template void backward<REAL>(backward_problem const&, rule_view const&, rule_verbs<REAL> const&,           \
-                                      rule_gradient_verb<REAL>, stage_gradient*, index_t, list<float> const*,       \
-                                      index_t);                                                                     \
+  EXTERN template void backward<REAL>(gradient_call<REAL>&);                                                        \
   EXTERN template std::string explain<REAL>(problem const&, rule_view const&, std::vector<rule_note>&,              \
                                             verbs<REAL> const&, row_verbs<REAL> const*);                            \
-  EXTERN template std::string explain_backward<REAL>(backward_problem const&, rule_view const&,                     \
-                                                     std::vector<rule_note>&, verbs<REAL> const&);                  \
+  EXTERN template std::string explain_backward<REAL>(gradient_call<REAL>&, std::vector<rule_note>&);                \
   EXTERN template class merger<REAL>;
 
 /// The verbs of few query rows, for keys and values of these types.
@@ -31,10 +28,17 @@
 #define HEED_TEST_KERNELS_OF_NARROW(EXTERN)                                 \
   EXTERN template verbs<float> const& verbs_of<float, true>(bool) noexcept; \
   HEED_TEST_ROW_KERNELS(EXTERN, float, float16, float16)                    \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, bfloat16)
-#define HEED_TEST_KERNELS_OF_DOUBLE(EXTERN) \
-  HEED_TEST_KERNELS(EXTERN, double)         \
-  HEED_TEST_ROW_KERNELS(EXTERN, double, float64, float64)
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, bfloat16)                  \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float32)                   \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float16)                   \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, float32, float16)                    \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, float64, float64)
+#define HEED_TEST_KERNELS_OF_DOUBLE(EXTERN)                \
+  HEED_TEST_KERNELS(EXTERN, double)                        \
+  HEED_TEST_ROW_KERNELS(EXTERN, double, float64, float64)  \
+  HEED_TEST_ROW_KERNELS(EXTERN, double, float16, bfloat16) \
+  HEED_TEST_ROW_KERNELS(EXTERN, double, float32, float16)  \
+  HEED_TEST_ROW_KERNELS(EXTERN, double, float64, bfloat16)
 
 namespace heed::detail {
 inline namespace HEED_ABI {
