@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "support/bits.hpp"
@@ -14,7 +16,33 @@ namespace {
 using namespace heed;
 using namespace heed::test;
 
-/// A random scenario twice: zeros where nothing is visible, then garbage.
+template <class T>
+using one_call = std::function<void(scenario_inputs<T, T, T> const& in, outputs const& to)>;
+
+/// Calls with zeros where nothing is visible, then with garbage.
+template <class T>
+void expect_same_results(scenario const& s, any_rule<accumulate_of<T>> const& rule, attention_options const& options,
+                         one_call<T> const& call) {
+  const auto run = [&](double hidden) {
+    scenario_inputs<T, T, T> in(s);
+    in.plant_garbage(s, rule, options, hidden);
+    tensor<T, 4> out({s.batch, s.heads, s.rows, s.value_dim}), weights({s.batch, s.heads, s.rows, s.keys});
+    tensor<accumulate_of<T>, 3> lse({s.batch, s.heads, s.rows});
+    outputs targets = into(out).lse(lse);
+    if (s.with_weights) targets = targets.weights(weights);
+    call(in, targets);
+    return std::tuple(std::move(out), std::move(lse), std::move(weights));
+  };
+  const auto [zero_out, zero_lse, zero_weights] = run(0);
+  for (const double garbage : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity()}) {
+    const auto [out, lse, weights] = run(garbage);
+    EXPECT_TRUE(same_bits(zero_out, out)) << garbage;
+    EXPECT_TRUE(same_bits(zero_lse, lse)) << garbage;
+    EXPECT_TRUE(same_bits(zero_weights, weights)) << garbage;
+  }
+}
+
 template <class T>
 void check_hidden(std::uint64_t first, std::uint64_t count, scenario (*draw)(std::uint64_t) = random_scenario) {
   for (std::uint64_t seed = first; seed < first + count; seed += thinned) {
@@ -25,25 +53,10 @@ void check_hidden(std::uint64_t first, std::uint64_t count, scenario (*draw)(std
     SCOPED_TRACE(what);
     const rule_data data(s);
     const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
-    with_rule(s, data, [&](auto const& rule) {
-      const auto run = [&](double hidden) {
-        scenario_inputs<T, T, T> in(s);
-        in.plant_garbage(s, rule, options, hidden);
-        tensor<T, 4> out({s.batch, s.heads, s.rows, s.value_dim}), weights({s.batch, s.heads, s.rows, s.keys});
-        tensor<accumulate_of<T>, 3> lse({s.batch, s.heads, s.rows});
-        outputs targets = into(out).lse(lse);
-        if (s.with_weights) targets = targets.weights(weights);
-        attention(in.query.view(), in.key.view(), in.value.view(), targets, rule, options);
-        return std::tuple(std::move(out), std::move(lse), std::move(weights));
-      };
-      const auto [zero_out, zero_lse, zero_weights] = run(0);
-      for (const double garbage : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                                   -std::numeric_limits<double>::infinity()}) {
-        const auto [out, lse, weights] = run(garbage);
-        EXPECT_TRUE(same_bits(zero_out, out)) << garbage;
-        EXPECT_TRUE(same_bits(zero_lse, lse)) << garbage;
-        EXPECT_TRUE(same_bits(zero_weights, weights)) << garbage;
-      }
+    with_rule<rules_for<T>>(s, data, [&](auto const& rule) {
+      expect_same_results<T>(s, rule, options, [&](auto const& in, outputs const& to) {
+        attention(in.query.read_only(), in.key.read_only(), in.value.read_only(), to, rule, options);
+      });
     });
     if (testing::Test::HasFailure()) return;
   }

@@ -97,6 +97,20 @@ struct gradient_buffers {
   }
 };
 
+/// What a call has written; compiled once for all its rules.
+template <class T, class Exact>
+void judge_gradients(exact_inputs const& inputs, gradient_buffers<T>& buffers,
+                     reference::stage_gradients<accumulate_of<T>>&& stages, Exact const& exact_rule,
+                     attention_options const& options, strictness how) {
+  const gradient_verdict<T> judge(inputs, exact_rule, options, how);
+  const differentiated<T> found{std::move(stages), gathered(buffers.dq.view()), gathered(buffers.dk.view()),
+                                gathered(buffers.dv.view())};
+  EXPECT_TRUE(judge(found));
+  EXPECT_TRUE(buffers.dq.gaps_intact());
+  EXPECT_TRUE(buffers.dk.gaps_intact());
+  EXPECT_TRUE(buffers.dv.gaps_intact());
+}
+
 /// Calls the kernels with `rule`, which says what `given` does; the judge reads `given` itself.
 template <class T, class Rule>
 void run_gradients(combination const& given, every_rule const& everything, Rule const& rule,
@@ -135,14 +149,8 @@ void run_gradients(combination const& given, every_rule const& everything, Rule 
     call([](auto const& held) { return held.rank2(); }, [](auto const& held) { return held.lse1(); });
   }
 
-  const exact_inputs inputs{in.exact_query, in.exact_key, in.exact_value, exact_d_out, exact_d_lse};
-  const gradient_verdict<T> judge(inputs, exact_rule, options, how);
-  const differentiated<T> found{std::move(stages), gathered(buffers.dq.view()), gathered(buffers.dk.view()),
-                                gathered(buffers.dv.view())};
-  EXPECT_TRUE(judge(found));
-  EXPECT_TRUE(buffers.dq.gaps_intact());
-  EXPECT_TRUE(buffers.dk.gaps_intact());
-  EXPECT_TRUE(buffers.dv.gaps_intact());
+  judge_gradients<T>({in.exact_query, in.exact_key, in.exact_value, exact_d_out, exact_d_lse}, buffers,
+                     std::move(stages), exact_rule, options, how);
 }
 
 /// With the rule of all rules, or with that of all but functors.
