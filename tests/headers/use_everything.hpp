@@ -23,6 +23,11 @@ double use_everything() {
   sum += static_cast<double>(static_cast<float>(heed::half(0.5f))) +
          static_cast<double>(static_cast<float>(heed::bfloat16(0.5f)));
 
+  heed::tensor<float, 2> dq({2, 2}), dk({3, 2});
+  const auto targets = heed::gradients(dq, dk, nullptr);
+  heed::attention_backward(query, key, value, heed::saved(out, lse), out, targets);
+  sum += static_cast<double>(dq(0, 0)) + static_cast<double>(dk(1, 1));
+
   if (heed::validate(query, key, value, out) != heed::errc::ok) return -1.0;
   if (heed::explain(query, key, value, out).find("isa") == std::string::npos) return -2.0;
   if (heed::active_isa().empty()) return -3.0;

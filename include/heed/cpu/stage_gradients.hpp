@@ -10,6 +10,7 @@
 #include "heed/view/backward_problem.hpp"
 
 namespace heed::detail {
+inline namespace HEED_ABI {
 
 /// How many sinks a rule has.
 template <class Rule>
@@ -49,8 +50,6 @@ struct stage_gradient {
     return static_cast<Real*>(sums) + batch * strides[0] + head * strides[1] + row * strides[2] + key * strides[3];
   }
 };
-
-inline namespace HEED_ABI {
 
 /// A bias: block of gradients as rows [rows, keys], into its sums.
 template <class Real>

@@ -62,6 +62,26 @@ double views() {
   return sum_of(rowwise) + static_cast<double>(merged(0, 1, 2));
 }
 
+double gradients() {
+  heed::tensor<float, 4> query({1, 2, seq_len_q, head_dim}), key({1, 1, seq_len_kv, head_dim}), out = query;
+  heed::tensor<float, 4> dq = query, dk = key, dv = key;
+  heed::tensor<float, 3> lse({1, 2, seq_len_q});
+  heed::tensor<float, 2> terms({seq_len_q, seq_len_kv}), d_terms = terms, table({8, 2}), d_table = table;
+  heed::tensor<float, 1> d_slopes({2}), d_logits({2});
+  const float numbers[] = {0.5f, 0.25f};
+  fill(query, 31);
+  fill(key, 5);
+  fill(terms, 3);
+  const auto rule = heed::bias(terms) & heed::alibi{numbers} & heed::relative_bias{table} & heed::sink{numbers} &
+                    heed::score_fn([](auto score, heed::position) { return score + heed::tanh(score); });
+  const heed::attention_options options{.softcap = 3.0, .drop = {.p = 0.25, .seed = 1}, .threads = 1};
+  heed::attention(query, key, key, heed::into(out).lse(lse), rule, options);
+  heed::attention_backward(query, key, key, heed::saved(out, lse), query,
+                           heed::gradients(dq, dk, dv).bias(d_terms).slopes(d_slopes).table(d_table).sink(d_logits),
+                           rule, options);
+  return sum_of(dq) + sum_of(dk) + sum_of(dv) + sum_of(d_terms) + sum_of(d_slopes) + sum_of(d_table) + sum_of(d_logits);
+}
+
 double questions() {
   heed::tensor<float, 2> query({2, 3}), key({2, 4}), out({2, 3});
   double sum = 0;
@@ -78,7 +98,7 @@ double questions() {
 
 double work() {
   return attend<float, heed::half>() + attend<heed::half, float>() + attend<double, heed::bfloat16>() +
-         attend<heed::bfloat16, double>() + views() + questions();
+         attend<heed::bfloat16, double>() + views() + gradients() + questions();
 }
 
 }  // namespace
