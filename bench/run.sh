@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [bench...]
-# Builds the benches and runs them one after another, pinned to the last core (two for threads), for half an hour without
+# Builds the benches and runs them one after another, pinned to the last core (two for threads and backward), for half an hour without
 # arguments: the whole table in Markdown on stdout. What Google Benchmark stores goes to <build>/figures*/<bench>.json.
 #   CXX=clang++            another compiler, in a build folder of its own
 #   HEED_ISA=v3            a lower instruction set, and its peak
@@ -13,7 +13,7 @@ figures=$build/figures${HEED_ISA:+-$HEED_ISA}
 
 benches=("$@")
 if [ ${#benches[@]} -eq 0 ]; then
-  benches=(forward causal types layouts short decode threads rules denormals ladder rivals compile_time)
+  benches=(forward causal types layouts short decode threads backward rules denormals ladder rivals compile_time)
 fi
 {
   cmake --preset bench -B "$build"
@@ -34,7 +34,7 @@ for bench in "${benches[@]}"; do
     continue
   fi
   cores=1
-  if [ "$bench" = threads ]; then cores=2; fi
+  if [ "$bench" = threads ] || [ "$bench" = backward ]; then cores=2; fi
   program=$(find "$build/bench" -type f -name "bench_$bench")
   pinned=()
   if command -v taskset >/dev/null; then pinned=(taskset -c "$(last_cores $cores)"); fi
