@@ -44,23 +44,29 @@ void run_kind(kind which, scenario const& s) {
     const every_rule everything(given);
     run_gradients<T>(given, everything, rule_of(given.data));
   };
-  switch (which) {
-    case kind::none: return run({}, [](auto const&) { return no_mask{}; });
-    case kind::causal: return run({part::causal}, [](auto const&) { return causal{}; });
-    case kind::bias: return run({part::bias}, [](auto const& data) { return data.stages.dense(); });
-    case kind::masked_bias:
-      return run({part::keep, part::bias, part::sink}, [](auto const& data) {
-        return data.template dense<true>() & data.stages.dense() & sink{data.stages.logits};
-      });
-    case kind::alibi:
-      return run({part::causal, part::alibi}, [](auto const& data) { return causal{} & alibi{data.stages.slopes}; });
-    case kind::relative: return run({part::relative}, [](auto const& data) { return data.stages.relative(); });
-    case kind::user: return run({part::score_fn}, [](auto const&) { return score_fn(bending{}); });
-    default:
-      return run({part::lengths, part::causal, part::sink}, [](auto const& data) {
-        return causal{} & sink{data.stages.logits} &
-               lengths{.query = data.query_len, .key = data.key_len, .key_start = data.key_start};
-      });
+  const auto none = [](auto const&) { return no_mask{}; };
+  const auto masked_bias = [](auto const& data) {
+    return data.template dense<true>() & data.stages.dense() & sink{data.stages.logits};
+  };
+  if (which == kind::none) return run({}, none);
+  if (which == kind::causal) return run({part::causal}, [](auto const&) { return causal{}; });
+  // What a stage does to a gradient does not depend on the type: those beside float meet few of them here.
+  if constexpr (!std::is_same_v<T, float>) {
+    return run({part::keep, part::bias, part::sink}, masked_bias);
+  } else {
+    switch (which) {
+      case kind::masked_bias: return run({part::keep, part::bias, part::sink}, masked_bias);
+      case kind::bias: return run({part::bias}, [](auto const& data) { return data.stages.dense(); });
+      case kind::alibi:
+        return run({part::causal, part::alibi}, [](auto const& data) { return causal{} & alibi{data.stages.slopes}; });
+      case kind::relative: return run({part::relative}, [](auto const& data) { return data.stages.relative(); });
+      case kind::user: return run({part::score_fn}, [](auto const&) { return score_fn(bending{}); });
+      default:
+        return run({part::lengths, part::causal, part::sink}, [](auto const& data) {
+          return causal{} & sink{data.stages.logits} &
+                 lengths{.query = data.query_len, .key = data.key_len, .key_start = data.key_start};
+        });
+    }
   }
 }
 

@@ -16,7 +16,7 @@ install_heed() {
 }
 
 build_consumer() {
-  cmake -S "$here/consumer" -B "$scratch/consumer" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \
+  cmake -S "$here/consumer" -B "$scratch/consumer" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Debug \
     -DHEED_WAY="$way" -DHEED_SOURCE="$source" "$@"
   cmake --build "$scratch/consumer"
   "$scratch/consumer/consumer"
