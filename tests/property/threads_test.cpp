@@ -53,6 +53,23 @@ TEST(Threads, K4_sixteen_callers_at_once_get_their_serial_results) {
   EXPECT_EQ(wrong, 0);
 }
 
+// One head: the threads share its keys, and add to the gradient of each query in the order of the keys.
+TEST(Threads, OneHeadBackward) {
+  const auto q = pattern<float>(31, 1, {1, 1, 500, 32}, 2), k = pattern<float>(5, 20, {1, 1, 900, 32}, 2);
+  tensor<float, 4> out({1, 1, 500, 32}), expected({1, 1, 500, 32}), dq({1, 1, 500, 32}), dk({1, 1, 900, 32});
+  tensor<float, 3> lse({1, 1, 500});
+  attention(q, k, k, into(out).lse(lse), causal{});
+  const auto run = [&](tensor<float, 4>& to, int threads) {
+    attention_backward(q, k, k, saved(out, lse), q, gradients(to, dk, nullptr), causal{}, {.threads = threads});
+    return dk;
+  };
+  const auto expected_dk = run(expected, 1);
+  for (int turn = 0; turn < 4; ++turn) {
+    EXPECT_TRUE(same_bits(expected_dk, run(dq, 2 + turn)));
+    EXPECT_TRUE(same_bits(expected, dq));
+  }
+}
+
 TEST(Threads, ManyShortLivedThreads) {
   const auto expected = some_call<float>(2, 50, 60, 32, 1);
   for (int turn = 0; turn < 50; ++turn) {
