@@ -28,8 +28,10 @@ message(STATUS "heed: tests run at the levels ${levels_text}")
 
 # Folders whose programs compile everything themselves, as a user's would: doors looks for all of it in one program.
 set(HEED_WHOLE_TESTS "^(unit/doors|examples/attend)$")
-# Sources that are nearly all rules and loops of the reference: HEED_TEST_OPTIONS is not for them.
-set(HEED_FULL_SPEED_TESTS "/(oracle/table_(float|double|narrow)|property/(combinations|pairs[a-z_]*))_test.cpp$")
+# Sources that are nearly all rules and loops of the reference, or look for vectors in what the compiler has made of
+# them: HEED_TEST_OPTIONS is not for them.
+set(HEED_FULL_SPEED_TESTS
+    "/(oracle/table_(float|double|narrow)|property/(combinations|pairs[a-z_]*)|unit/(cpu/rule_gradient|softmax/math))_test.cpp$")
 
 # What the test programs share, compiled once: test_kernels is the kernels and the judge, test_headers the headers that
 # all read.
