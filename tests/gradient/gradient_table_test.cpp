@@ -138,7 +138,7 @@ scenario affordable(scenario s) {
 /// HEED_ORACLE_TIMES that many times as many. Anchors, soft caps, scales, data of all kinds, ranks, threads, for each
 /// rule.
 TYPED_TEST(GradientTable, DrawnAtRandom) {
-  std::uint64_t count = 120;
+  std::uint64_t count = 60;
   if (char const* const times = std::getenv("HEED_ORACLE_TIMES")) count *= std::strtoull(times, nullptr, 10);
   for (std::uint64_t seed = 73000; seed < 73000 + count; seed += thinned) {
     const scenario s = affordable(random_scenario(seed));
@@ -156,7 +156,7 @@ TYPED_TEST(GradientTable, LongRows) {
 /// Half and bfloat16 meet few rules here.
 template <class T>
 void run_narrow(std::uint64_t first) {
-  for (std::uint64_t seed = first; seed < first + 60; seed += thinned) {
+  for (std::uint64_t seed = first; seed < first + 30; seed += thinned) {
     const scenario s = affordable(random_scenario(seed));
     run_kind<T>(seed % 2 == 0 ? kind::causal : kind::masked_bias, s);
     HEED_STOP_ON_FAILURE();
