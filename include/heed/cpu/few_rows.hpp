@@ -29,7 +29,7 @@ class few_rows {
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns)),
-        score_stride_(padded(blocks_together * run.block_keys) + verb.lanes),
+        score_stride_(padded(blocks_together<Real> * run.block_keys) + verb.lanes),
         rules_(run),
         shown_(run, batch_, score_stride_) {}
 
@@ -222,9 +222,9 @@ class few_rows {
       range[h] = {greater(range[h].begin, within.begin), lesser(range[h].end, within.end)};
       if (range[h].begin < range[h].end) all = {lesser(all.begin, range[h].begin), greater(all.end, range[h].end)};
     }
-    const index_t step = blocks_together * run_.block_keys;
+    const index_t step = blocks_together<Real> * run_.block_keys;
     for (index_t begin = all.begin / step * step; begin < all.end; begin += step) {
-      seen_block blocks[blocks_together];
+      seen_block blocks[blocks_together<Real>];
       index_t waiting = 0;
       const auto add_waiting = [&] {
         for (index_t i = 0; i < waiting; ++i) add_run(set, blocks[i], blocks[i].first_run(set, begin), state, pass);

@@ -59,8 +59,10 @@ inline constexpr double flops_per_thread = 4e6;
 /// Query rows that share keys and values as they pass; the heads of larger groups take turns.
 inline constexpr index_t rows_together = 64;
 
-/// Blocks of keys that few query rows look at before they look at the values of these.
-inline constexpr index_t blocks_together = 4;
+/// Blocks of keys that few query rows look at before they look at the values of these: a long stretch of memory, and
+/// scores that fit the scratch.
+template <class Real>
+inline constexpr index_t blocks_together = 32 / static_cast<index_t>(sizeof(Real));
 
 /// Blocks of keys in one split, the unit of work on the keys of few query rows. Results depend on it in their last
 /// bits.
