@@ -90,7 +90,9 @@ inline namespace HEED_ABI {
 ///   NaN. Without query rows dk and dv are zeros, without keys dq is. Gradients are
 ///   overwritten, never added to.
 /// Error bound: accumulates in float, in double where query is double: at most three times the error of a plain loop in
-///   that type plus 8 eps of the largest |gradient| of the tensor; narrow gradients are rounded once.
+///   that type plus 8 eps of the largest |gradient| of the tensor; narrow gradients are rounded once. What
+///   a half or bfloat16 out lost comes on top: sums over all scores (slopes, tables) were seen some percent off with
+///   one.
 /// Throws: heed::error before the first write (see errc), with the argument, its value, the rule and the fix;
 ///   std::bad_alloc. What a rule or options.executor throws comes back from the call; the gradients are then undefined.
 /// Cost: 2 B Hq Sq Skv (3 D + 2 Dv) flops over the visible blocks, 2.5 times those of attention where D = Dv; never a

@@ -1,7 +1,6 @@
 // Few query rows in several splits, and K and V that are packed once, share memory among the threads of a call: from
 // many callers at once, from inside rules, on small stacks, and where a rule throws.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <functional>
@@ -16,6 +15,7 @@
 #include "support/paths.hpp"
 #include "support/random.hpp"
 #include "support/sanitizers.hpp"
+#include "support/small_stack.hpp"
 
 namespace {
 
@@ -190,24 +190,10 @@ TEST(PathsThreads, J8_a_stack_of_128_KiB_is_enough) {
     tensor<T, 4> out({1, heads, rows, dim}), weights({1, heads, rows, keys});
     tensor<bool, 1> keep({keys});
     for (index_t j = 0; j < keys; ++j) keep(j) = j % 3 != 0;
-    const std::function<void()> body = [&] {
+    on_a_small_stack([&] {
       attention(call.q, call.key(), call.key(), into(out).weights(weights), causal{} & keep_mask(keep), {.threads = 1});
       attention(call.q, call.key(), call.key(), out, causal{}, {.threads = 2});
-    };
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    ASSERT_EQ(pthread_attr_setstacksize(&attributes, 128 * 1024), 0);
-    pthread_t thread;
-    ASSERT_EQ(pthread_create(
-                  &thread, &attributes,
-                  [](void* context) -> void* {
-                    (*static_cast<std::function<void()> const*>(context))();
-                    return nullptr;
-                  },
-                  const_cast<std::function<void()>*>(&body)),
-              0);
-    pthread_join(thread, nullptr);
-    pthread_attr_destroy(&attributes);
+    });
     EXPECT_TRUE(same_bits(out, attend(call.q, call.key(), call.key(), causal{}).out));
   };
   check(double{}, 4, 1, 5000, 512);
