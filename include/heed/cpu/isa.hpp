@@ -23,6 +23,7 @@ struct isa_choice {
   isa_level level;        // what runs
   isa_level highest;      // what the processor and the system offer
   bf16_unit fast_bf16;    // of v4; tiles may still be refused by the system
+  bool follows_floats;    // its prefetcher reads a straight line of floats as fast as software that asks for them
   errc problem;           // ok, unknown_isa, unavailable_isa
   char const* requested;  // the text of HEED_ISA, or null
 };
@@ -53,16 +54,21 @@ inline namespace HEED_ABI {
   return (ebx & avx512) == avx512 && (saved_low & 0xe6u) == 0xe6u ? isa_level::v4 : isa_level::v3;
 }
 
+/// AMD's, whose caches and units differ from Intel's where no feature bit tells.
+[[nodiscard]] inline bool is_amd() noexcept {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return ebx == 0x68747541u && edx == 0x69746e65u && ecx == 0x444d4163u;  // "AuthenticAMD"
+}
+
 /// Whether vdpbf16ps does twice the work of an FMA in the same time. Intel's processors have it at half the rate, so
 /// the feature bit says nothing: AMD's do since Zen 4, the first to have it. Intel's have tiles (AMX) instead, at
 /// sixteen times the rate, since Sapphire Rapids; virtual machines may hide them. Where v4 is the highest level.
 [[nodiscard]] inline bf16_unit fast_bf16_unit() noexcept {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return bf16_unit::none;
-  const bool amd = ebx == 0x68747541u && edx == 0x69746e65u && ecx == 0x444d4163u;  // "AuthenticAMD"
   constexpr unsigned avx512_bf16 = 1u << 5;
   if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & avx512_bf16) == 0) return bf16_unit::none;
-  if (amd) return bf16_unit::pairs;
+  if (is_amd()) return bf16_unit::pairs;
   constexpr unsigned amx = (1u << 22) | (1u << 24);  // bf16, tile
   constexpr unsigned tile_state = (1u << 17) | (1u << 18);
   unsigned saved_low = 0, saved_high = 0;
@@ -85,13 +91,14 @@ inline namespace HEED_ABI {
 }
 #else
 [[nodiscard]] inline isa_level highest_isa() noexcept { return isa_level::neon; }
+[[nodiscard]] inline bool is_amd() noexcept { return false; }
 [[nodiscard]] inline bf16_unit fast_bf16_unit() noexcept { return bf16_unit::none; }
 [[nodiscard]] inline bool ask_for_tiles() noexcept { return false; }
 #endif
 
 [[nodiscard]] inline isa_choice choose_isa() noexcept {
   const isa_level highest = highest_isa();
-  isa_choice choice{highest, highest, bf16_unit::none, errc::ok, std::getenv("HEED_ISA")};
+  isa_choice choice{highest, highest, bf16_unit::none, is_amd(), errc::ok, std::getenv("HEED_ISA")};
   if (highest == isa_level::v4) choice.fast_bf16 = fast_bf16_unit();
   if (choice.requested == nullptr || choice.requested[0] == '\0') return choice;
   const std::string_view name = choice.requested;

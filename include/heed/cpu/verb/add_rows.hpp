@@ -82,7 +82,7 @@ HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t prob
               0};
           const index_t turns =
               ceil_div(head_dim, (rows > 2 ? Slices : 8) * Simd::lanes) * ceil_div(part.keys, keys_per_ask);
-          part.lines = follows_itself(rows, head_dim, value_stride) ? 0 : part.ahead.share(row_passes(rows) * turns);
+          part.lines = part.ahead.share(row_passes(rows) * turns);
           for (index_t row = 0; row < rows;) {
             const bool four = rows - row > 2;
             index_t dim = 0;

@@ -94,9 +94,7 @@ HEED_VERB void dot_rows(typename Simd::scalar const* query, index_t query_stride
           element_type const* const group = static_cast<element_type const*>(key) + first * key_stride;
           const index_t count = lesser(Simd::lanes, keys - first);
           rows_ahead ahead(group, key_stride, head_dim, count, keys_left - first);
-          const index_t lines = follows_itself(rows, head_dim, key_stride)
-                                    ? 0
-                                    : ahead.share(row_passes(rows) * (rows > 2 ? Simd::lanes / Keys : Simd::lanes));
+          const index_t lines = ahead.share(row_passes(rows) * (rows > 2 ? Simd::lanes / Keys : Simd::lanes));
           for (index_t row = 0; row < rows;) {
             typename Simd::scalar const* const from = query + row * query_stride;
             typename Simd::scalar* const to = scores + row * score_stride + first;

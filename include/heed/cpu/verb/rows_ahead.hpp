@@ -9,7 +9,8 @@ namespace heed::detail {
 /// processor has room for would stall it, and leave memory idle during the tiles that follow.
 class rows_ahead {
  public:
-  /// As many rows as the next `rows_used`, some way behind these, as far as there are `rows_left` in all.
+  /// As many rows as the next `rows_used`, some way behind these, as far as there are `rows_left` in all: none where
+  /// that is not positive.
   template <class Element>
   HEED_VERB rows_ahead(Element const* next, index_t stride, index_t columns, index_t rows_used,
                        index_t rows_left) noexcept
@@ -46,11 +47,6 @@ class rows_ahead {
   index_t offset_ = 0;
   index_t row_bytes_, stride_, rows_;
 };
-
-/// Whether rows are read one after the other, once, in a straight line: the hardware's prefetcher does better alone.
-[[nodiscard]] HEED_VERB constexpr bool follows_itself(index_t query_rows, index_t columns, index_t stride) noexcept {
-  return query_rows <= 2 && stride == columns;
-}
 
 /// How often so many query rows pass over the keys: four at a time, and at most two one by one.
 [[nodiscard]] HEED_VERB constexpr index_t row_passes(index_t rows) noexcept {
