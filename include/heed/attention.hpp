@@ -110,19 +110,30 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
   require([&](report& broken) { return check(call, rule, broken); }, function);
 }
 
-/// The verbs for operands of these types. The bf16 dot product rounds probabilities to bfloat16, which a bfloat16
-/// output hides and a wider one would show. Its scores are not scaled before the softmax: a huge scale would not fit
-/// there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of query. Dropout wants
-/// its probabilities as they are.
+/// Operands that are bfloat16 throughout.
+template <class Query, class Key, class Value>
+inline constexpr bool are_bf16 =
+    element_kind_of<element_of<Query>> == element_kind::bfloat16&& element_kind_of<element_of<Key>> ==
+    element_kind::bfloat16&& element_kind_of<element_of<Value>> == element_kind::bfloat16;
+
+/// Whether options leave the bf16 dot product to such a call. Its scores are not scaled before the softmax: a huge
+/// scale would not fit there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of
+/// query. Dropout wants its probabilities as they are.
+[[nodiscard]] inline bool allows_bf16_dot(problem const& call) noexcept {
+  const double size = call.options.scale.has_value() ? __builtin_fabs(*call.options.scale) : 1.0;
+  return size > 1e-36 && size < 1e37 && !call.options.precise && !call.drops();
+}
+
+/// The bf16 dot product rounds probabilities to bfloat16, which such a result hides and a wider one would show.
+[[nodiscard]] inline bool hides_rounding(operand const& result) noexcept {
+  return !result.given() || result.kind == element_kind::bfloat16;
+}
+
+/// The verbs for operands of these types.
 template <class Query, class Key, class Value>
 [[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
-  constexpr bool is_bf16 = element_kind_of<element_of<Query>> == element_kind::bfloat16 &&
-                           element_kind_of<element_of<Key>> == element_kind::bfloat16 &&
-                           element_kind_of<element_of<Value>> == element_kind::bfloat16;
-  const bool hides_rounding = !call.out.given() || call.out.kind == element_kind::bfloat16;
-  const double size = call.options.scale.has_value() ? __builtin_fabs(*call.options.scale) : 1.0;
-  const bool fits = size > 1e-36 && size < 1e37;
-  return verbs_of<accumulate_type<Query>, is_bf16>(hides_rounding && fits && !call.options.precise && !call.drops());
+  return verbs_of<accumulate_type<Query>, are_bf16<Query, Key, Value>>(hides_rounding(call.out) &&
+                                                                       allows_bf16_dot(call));
 }
 
 /// The same for few query rows; null where there are none.

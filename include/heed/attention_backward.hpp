@@ -54,17 +54,26 @@ template <class Rule>
          check_gradients(rule, pass, broken);
 }
 
+/// Whether a pass may multiply pairs of bfloat16: d_out is one of its factors.
+[[nodiscard]] inline bool allows_bf16_dot(backward_problem const& pass) noexcept {
+  return pass.d_out.kind == element_kind::bfloat16 && hides_rounding(pass.dq) && hides_rounding(pass.dk) &&
+         hides_rounding(pass.dv) && allows_bf16_dot(pass.call);
+}
+
 /// The kernel is called even where there is no query row: dk and dv are zeros then.
 template <class Query, class Key, class Value, class Rule>
 void run_backward(backward_problem const& pass, Rule const& rule) {
   using Real = accumulate_type<Query>;
   using ready_type = typename prepared_rule<Rule>::type;
-  const isa_level level = current_isa().level;
   const prepared_rule<Rule> ready(rule, pass.call);
-  const kernel<Real> run =
-      kernel_of(pass.call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(level), verbs_of<Real, false>(false));
+  constexpr bool is_bf16 = are_bf16<Query, Key, Value>;
+  const bool uses_bf16_dot = allows_bf16_dot(pass);
+  const isa_level level = current_isa().level;
+  const kernel<Real> run = kernel_of(pass.call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(level),
+                                     verbs_of<Real, is_bf16>(uses_bf16_dot));
   noted_stages<Rule> noted = note_stages(rule, pass);
-  gradient_call<Real> all = gradient_call_of<Real>(run, rule_gradient_of<Real, ready_type>(level), pass, noted);
+  gradient_call<Real> all = gradient_call_of<Real>(run, gradient_verbs_of<Real, is_bf16>(uses_bf16_dot),
+                                                   rule_gradient_of<Real, ready_type>(level), pass, noted);
   backward(all);
 }
 
@@ -171,11 +180,14 @@ template <class Query, class Key, class Value, class OutGradient, detail::rule_a
   std::vector<detail::rule_note> notes;
   detail::note_rules(rule, ready.rule(), notes);
   using ready_type = typename detail::prepared_rule<Rule>::type;
-  const detail::kernel<Real> run =
-      detail::kernel_of<Real>(pass.call, detail::view_of(ready.rule()), {}, detail::verbs_of<Real, false>(false));
+  constexpr bool is_bf16 = detail::are_bf16<Query, Key, Value>;
+  const bool uses_bf16_dot = detail::allows_bf16_dot(pass);
+  const detail::kernel<Real> run = detail::kernel_of<Real>(pass.call, detail::view_of(ready.rule()), {},
+                                                           detail::verbs_of<Real, is_bf16>(uses_bf16_dot));
   detail::noted_stages<Rule> noted = detail::note_stages(rule, pass);
   detail::gradient_call<Real> all = detail::gradient_call_of<Real>(
-      run, detail::rule_gradient_of<Real, ready_type>(detail::current_isa().level), pass, noted);
+      run, detail::gradient_verbs_of<Real, is_bf16>(uses_bf16_dot),
+      detail::rule_gradient_of<Real, ready_type>(detail::current_isa().level), pass, noted);
   return detail::explain_backward(all, notes);
 }
 template <class Query, class Key, class Value, class OutGradient>

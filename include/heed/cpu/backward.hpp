@@ -248,8 +248,8 @@ template <class Real>
   const index_t lanes = all.run.verb.lanes;
   all.query_columns = ceil_div(call.head_dim_qk, lanes) * lanes;
   all.value_columns = ceil_div(call.head_dim_v, lanes) * lanes;
-  all.packs_key = placement_of<Real>(all.run, call.key, 0) != placement::in_place;
-  all.packs_value = placement_of<Real>(all.run, call.value, 0) != placement::in_place;
+  all.packs_key = !is_read_in_place(all.run, call.key);
+  all.packs_value = !is_read_in_place(all.run, call.value);
   all.slots_per_tile = all.sink_count;
   for (index_t number = 0; number < all.stage_count; ++number) {
     stage_gradient& stage = all.stages[number];
@@ -274,12 +274,10 @@ template <class Real>
 
 /// A checked call, before it is planned; `noted` is of its rule as the caller gave it.
 template <class Real, class Rule>
-[[nodiscard]] gradient_call<Real> gradient_call_of(kernel<Real> const& run, rule_gradient_verb<Real> rule_gradient,
-                                                   backward_problem const& want, noted_stages<Rule>& noted) noexcept {
-  return {run,           gradient_verbs_of<Real>(current_isa().level),
-          rule_gradient, want,
-          noted.stages,  differentiable_stages<Rule>,
-          noted.sinks,   sink_count<Rule>};
+[[nodiscard]] gradient_call<Real> gradient_call_of(kernel<Real> const& run, gradient_verbs<Real> const& verb,
+                                                   rule_gradient_verb<Real> rule_gradient, backward_problem const& want,
+                                                   noted_stages<Rule>& noted) noexcept {
+  return {run, verb, rule_gradient, want, noted.stages, differentiable_stages<Rule>, noted.sinks, sink_count<Rule>};
 }
 
 /// Runs a call. Real is the accumulate type.

@@ -84,6 +84,12 @@ void count_blocks(kernel<Real> const& run, partition const& cut, sequence const&
   }
 }
 
+/// What multiplies bfloat16.
+template <class Real>
+[[nodiscard]] char const* bf16_dot_text(verbs<Real> const& verb) noexcept {
+  return verb.words_per_line > 1 ? "on (amx)" : verb.elements_per_word > 1 ? "on" : "off";
+}
+
 /// What options.drop says.
 struct dropout_text {
   char text[96] = "off";
@@ -205,11 +211,8 @@ template <class Real>
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), rule.adjusts ? all.staged : all.masked, how(call.key, key).c_str(),
-                how(call.value, value).c_str(),
-                run.verb.words_per_line > 1      ? "on (amx)"
-                : run.verb.elements_per_word > 1 ? "on"
-                                                 : "off",
-                idle ? 0 : threads, whose, static_cast<long long>(idle ? 1 : splits.splits),
+                how(call.value, value).c_str(), bf16_dot_text(run.verb), idle ? 0 : threads, whose,
+                static_cast<long long>(idle ? 1 : splits.splits),
                 !call.weights.given() ? "none"
                 : hold_scores         ? "in one pass"
                                       : "in a second pass",

@@ -42,7 +42,7 @@ template <class Real>
   return text;
 }
 
-/// `all` says what is wanted of which call; probabilities are never rounded here.
+/// `all` says what is wanted of which call.
 template <class Real>
 [[nodiscard]] std::string explain_backward(gradient_call<Real>& all, std::vector<rule_note>& notes) {
   backward_problem const& pass = all.want;
@@ -81,7 +81,7 @@ template <class Real>
                 "elements evaluated: %.0f\n"
                 "key: %s\n"
                 "value: %s\n"
-                "bf16_dot: off\n"
+                "bf16_dot: %s\n"
                 "dropout: %s\n"
                 "threads: %d%s\n"
                 "splits: %lld\n"
@@ -94,8 +94,8 @@ template <class Real>
                 static_cast<long long>(counts.skipped), static_cast<long long>(counts.full),
                 static_cast<long long>(counts.partial), run.rule.adjusts ? counts.staged : counts.masked,
                 all.packs_key ? "packed by each chunk" : "in place",
-                all.packs_value ? "packed by each chunk" : "in place", dropout_text(call).text, cut.threads,
-                call.options.executor.given() && cut.threads > 1 ? " (executor)" : "",
+                all.packs_value ? "packed by each chunk" : "in place", bf16_dot_text(run.verb), dropout_text(call).text,
+                cut.threads, call.options.executor.given() && cut.threads > 1 ? " (executor)" : "",
                 static_cast<long long>(cut.splits_units ? cut.chunks : 1), static_cast<long long>(cut.chunks),
                 static_cast<long long>(cut.chunk_keys), counts.scores * flops_per_score(pass), bytes,
                 static_cast<unsigned long long>(scratch_bytes(all, cut)));

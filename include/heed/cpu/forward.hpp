@@ -64,12 +64,12 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, in
     const index_t last = lesser((item % pieces + 1) * keys_per_packing, seen.end);
     if (begin >= last) return;
     if (run.key.first != nullptr) {
-      pack_key_rows(run, batch, head, begin, last,
+      pack_key_rows(run, call.key, batch, head, begin, last,
                     run.key.first + place * run.key.head_words + begin * run.key.row_words);
     }
     if (run.value.first != nullptr) {
       pack_value_rows(
-          run, batch, head, begin, last,
+          run, call.value, batch, head, begin, last,
           run.value.first + place * run.value.head_words + begin / run.verb.keys_per_line() * run.value.row_words);
     }
   });

@@ -131,7 +131,10 @@ class gradient_unit {
   static void carve(gradient_call<Real> const& all, carver& from, gradient_work<Real>& to) noexcept {
     kernel<Real> const& run = all.run;
     const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
-    const index_t lanes = 3 * index_t{run.verb.lanes}, block_keys = lesser(run.block_keys, run.call.seq_len_kv);
+    problem const& call = run.call;
+    const index_t lanes = 3 * index_t{run.verb.lanes};
+    const index_t block_keys = lesser(run.block_keys, run.whole_lines(call.seq_len_kv));
+    const index_t query_words = run.query_words(), value_words = run.words_of(call.head_dim_v);
     const index_t tile = block_keys * lanes;
     workspace<Real>& work = to.forward;
     work.scores = take(tile);
@@ -152,14 +155,17 @@ class gradient_unit {
     to.stage_tiles = from.template take<Real*>(static_cast<std::size_t>(all.stage_count));
     to.stage_numbers = all.bends() ? take(all.stage_count * tile) : nullptr;
     to.query = take(lanes * all.query_columns);
-    to.query_tile = take(lanes * run.call.head_dim_qk);
+    to.query_tile = take(lanes * query_words);
     to.d_out = take(lanes * all.value_columns);
-    to.d_out_tile = take(lanes * run.call.head_dim_v);
+    to.d_out_tile = take(lanes * value_words);
     to.out = take(lanes * all.value_columns);
     to.key_gradients = take(all.chunk_keys * all.query_columns);
     to.value_gradients = take(all.chunk_keys * all.value_columns);
-    to.key = all.packs_key ? take(all.chunk_keys * run.call.head_dim_qk) : nullptr;
-    to.value = all.packs_value ? take(all.chunk_keys * run.call.head_dim_v) : nullptr;
+    to.key = all.packs_key ? take(all.chunk_keys * query_words) : nullptr;
+    to.value = all.packs_value ? take(all.chunk_keys * value_words) : nullptr;
+    if (!all.multiplies_pairs()) return;
+    to.key_lines = take(all.chunk_keys / run.verb.keys_per_line() * call.head_dim_qk * run.verb.words_per_line);
+    to.row_words = take(tile / run.verb.elements_per_word);
   }
 
  private:

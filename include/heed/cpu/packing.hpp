@@ -39,10 +39,11 @@ struct kernel {
   /// Whether scores that no mask hides are changed before they are softmaxed.
   [[nodiscard]] bool caps() const noexcept { return cap != Real(0) || rule_unit != Real(1); }
 
-  /// Words in a packed row of K: one for each head dimension, or for two of them; whole lines.
-  [[nodiscard]] index_t query_words() const noexcept {
-    return ceil_div(call.head_dim_qk, verb.keys_per_line()) * verb.words_per_line;
+  /// Words in a packed row: one for each element, or for two of them; whole lines.
+  [[nodiscard]] index_t words_of(index_t columns) const noexcept {
+    return ceil_div(columns, verb.keys_per_line()) * verb.words_per_line;
   }
+  [[nodiscard]] index_t query_words() const noexcept { return words_of(call.head_dim_qk); }
   /// Words in a row of V: those of keys_per_line neighbouring keys.
   [[nodiscard]] index_t value_words() const noexcept { return call.head_dim_v * verb.words_per_line; }
   [[nodiscard]] index_t whole_words(index_t keys) const noexcept {
@@ -81,37 +82,40 @@ template <class Real>
   return (key == placement::packed_once ? key_words : 0) + (value == placement::packed_once ? value_words : 0);
 }
 
-/// K is used in place where its rows are plain and lie close together, or too few queries use them to repay packing.
-/// So is V, except that its pairs are of neighbouring keys and never lie in memory.
+/// Whether the rows of K or V are plain, and lie close together or serve too few queries to repay packing.
+template <class Real>
+[[nodiscard]] bool is_read_in_place(kernel<Real> const& run, operand const& box) noexcept {
+  const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
+  return has_plain_rows<Real>(box, run.verb.elements_per_word, run.verb.words_per_line) &&
+         (is_close || run.call.group_size * run.call.seq_len_q < rows_that_repay_packing);
+}
+
+/// K is used in place where it can be. So is V, except that its pairs are of neighbouring keys and never lie in memory.
 /// Rows served by one kv head and by one piece of work decide who packs; beyond packed_once_bytes each piece does.
 template <class Real>
 [[nodiscard]] placement placement_of(kernel<Real> const& run, operand const& box, index_t rows_per_piece) noexcept {
   problem const& call = run.call;
   const index_t rows_served = call.group_size * call.seq_len_q;
   const bool is_paired_value = run.verb.elements_per_word > 1 && &box == &call.value;
-  const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
-  if (!is_paired_value && has_plain_rows<Real>(box, run.verb.elements_per_word, run.verb.words_per_line) &&
-      (is_close || rows_served < rows_that_repay_packing)) {
-    return placement::in_place;
-  }
+  if (!is_paired_value && is_read_in_place(run, box)) return placement::in_place;
   const index_t head_words = packed_words(run, placement::packed_once, placement::packed_once);
   const index_t head_bytes = head_words * static_cast<index_t>(sizeof(Real));
   return rows_served > rows_per_piece && head_bytes <= packed_once_bytes ? placement::packed_once
                                                                          : placement::packed_by_piece;
 }
 
-/// Rows [begin, end) of K: to `to`.
+/// Rows [begin, end) of K, or of another operand that is read like it: to `to`.
 template <class Real>
-void pack_key_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
-  operand const& box = run.call.key;
+void pack_key_rows(kernel<Real> const& run, operand const& box, index_t batch, index_t head, index_t begin, index_t end,
+                   Real* to) {
   run.verb.pack_rows(box.row(batch, head, begin), box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3],
                      to);
 }
 
-/// Rows [begin, end) of V: to `to`, which begins with a whole row of lines.
+/// The same of V: to `to`, which begins with a whole row of lines.
 template <class Real>
-void pack_value_rows(kernel<Real> const& run, index_t batch, index_t head, index_t begin, index_t end, Real* to) {
-  operand const& box = run.call.value;
+void pack_value_rows(kernel<Real> const& run, operand const& box, index_t batch, index_t head, index_t begin,
+                     index_t end, Real* to) {
   void const* const first = box.row(batch, head, begin);
   if (run.verb.pack_value == nullptr) {
     return run.verb.pack_rows(first, box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3], to);
@@ -129,20 +133,26 @@ struct key_rows {
   [[nodiscard]] Real const* at(index_t row) const noexcept { return first + row * stride; }
 };
 
+/// Rows of an operand that is read like K, where they lie or in `packed`, which is null then.
+template <class Real>
+[[nodiscard]] key_rows<Real> rows_like_key(kernel<Real> const& run, operand const& box, Real* packed, index_t batch,
+                                           index_t head, index_t begin, index_t end) {
+  if (packed == nullptr) {
+    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2] / run.verb.elements_per_word};
+  }
+  pack_key_rows(run, box, batch, head, begin, end, packed);
+  return {packed, run.words_of(box.extents[3])};
+}
+
 /// Rows from `begin` to `end` of K. `packed` is the piece's own room, null where it does not pack.
 template <class Real>
 [[nodiscard]] key_rows<Real> rows_of_key(kernel<Real> const& run, Real* packed, index_t batch, index_t head,
                                          index_t begin, index_t end) {
-  operand const& box = run.call.key;
   if (run.key.first != nullptr) {
     const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
     return {run.key.first + place * run.key.head_words + begin * run.key.row_words, run.key.row_words};
   }
-  if (packed == nullptr) {
-    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2] / run.verb.elements_per_word};
-  }
-  pack_key_rows(run, batch, head, begin, end, packed);
-  return {packed, run.query_words()};
+  return rows_like_key(run, run.call.key, packed, batch, head, begin, end);
 }
 
 /// Rows of V, the first of which holds key `begin`.
@@ -156,7 +166,7 @@ template <class Real>
     return {run.value.first + place * run.value.head_words + row * run.value.row_words, run.value.row_words};
   }
   if (packed == nullptr) return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
-  pack_value_rows(run, batch, head, begin, end, packed);
+  pack_value_rows(run, box, batch, head, begin, end, packed);
   return {packed, run.value_words()};
 }
 

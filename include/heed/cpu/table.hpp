@@ -48,14 +48,23 @@ template <class Real, element_kind Key, element_kind Value>
 #endif
 }
 
-/// The verbs that a backward pass needs beside the others.
-template <class Real>
-[[nodiscard]] gradient_verbs<Real> const& gradient_verbs_of(isa_level level) noexcept {
+/// The verbs that a backward pass needs beside the others, which are verbs_of the same.
+template <class Real, bool MayUseBf16Dot>
+[[nodiscard]] gradient_verbs<Real> const& gradient_verbs_of(bool uses_bf16_dot) noexcept {
+  const isa_level level = current_isa().level;
 #if defined(__x86_64__)
+  if constexpr (MayUseBf16Dot) {
+    if (uses_bf16_dot) {
+      const bf16_unit unit = current_bf16_unit();
+      if (unit == bf16_unit::pairs) return v4_bf16::gradient_table<Real>;
+      if (unit == bf16_unit::tiles) return v4_amx::gradient_table<Real>;
+    }
+  }
   if (level == isa_level::v4) return v4::gradient_table<Real>;
   if (level == isa_level::v3) return v3::gradient_table<Real>;
 #endif
   (void)level;
+  (void)uses_bf16_dot;
   return v1::gradient_table<Real>;
 }
 

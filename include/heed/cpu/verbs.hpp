@@ -84,18 +84,25 @@ struct row_verbs {
                      Real const* next_out, index_t out_stride);
 };
 
-/// The verbs that only a backward pass needs. Rows of `from` and `to` are padded to whole vectors.
+/// The verbs that only a backward pass needs. Rows of `from` and `to` are padded to whole vectors. Where words are
+/// pairs, those of key_gradients are of neighbouring query rows.
 template <class Real>
 struct gradient_verbs {
-  void (*key_gradients)(Real const* tile, index_t lanes, index_t keys, Real const* from, index_t rows, index_t stride,
-                        Real* to);
-  void (*key_gradients_visible)(Real const* tile, Real const* scores, index_t lanes, index_t keys, Real const* from,
-                                index_t rows, index_t stride, Real* to);
+  void (*key_gradients)(Real const* tile, index_t tile_stride, index_t keys, Real const* from, index_t rows,
+                        index_t stride, Real* to);
+  void (*key_gradients_visible)(Real const* tile, index_t tile_stride, Real const* scores, index_t lanes, index_t keys,
+                                Real const* from, index_t rows, index_t stride, Real* to);
+  void (*round_rows)(Real const* tile, index_t lanes, int vectors, index_t keys,
+                     Real* words);  ///< null where words are Real
   void (*differentiate)(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors, index_t keys,
                         Real to_exponent, Real const* lse, Real const* delta);
   void (*cap_gradient)(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap);
   void (*row_dots)(Real const* one, Real const* other, index_t rows, index_t stride, Real* out);
-  bool (*all_finite)(Real const* from, index_t rows, index_t row_stride, index_t columns);
+  bool (*all_finite)(Real const* from, index_t rows, index_t row_stride, index_t columns);  ///< of words
+  void (*widen_rows)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
+                     index_t columns, Real* to);
+  void (*pair_rows)(void const* from, index_t row_stride, index_t column_stride, index_t rows, index_t columns,
+                    index_t stride, Real* to);  ///< null where words are Real
 };
 
 /// The verbs of one rule, which is the caller's, with its type forgotten.

@@ -170,9 +170,9 @@ HEED_DOOR_V3 void key_gradients(Real const* tile, index_t lanes, index_t keys, R
   detail::key_gradients<pack<Real>, gradient_keys, gradient_vectors>(tile, lanes, keys, from, rows, stride, to);
 }
 template <class Real>
-HEED_DOOR_V3 void key_gradients_visible(Real const* tile, Real const* scores, index_t lanes, index_t keys,
-                                        Real const* from, index_t rows, index_t stride, Real* to) {
-  detail::key_gradients_visible<pack<Real>>(tile, scores, lanes, keys, from, rows, stride, to);
+HEED_DOOR_V3 void key_gradients_visible(Real const* tile, index_t tile_stride, Real const* scores, index_t lanes,
+                                        index_t keys, Real const* from, index_t rows, index_t stride, Real* to) {
+  detail::key_gradients_visible<pack<Real>>(tile, tile_stride, scores, lanes, keys, from, rows, stride, to);
 }
 template <class Real>
 HEED_DOOR_V3 void differentiate(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors,
@@ -193,9 +193,15 @@ HEED_DOOR_V3 bool all_finite(Real const* from, index_t rows, index_t row_stride,
 }
 
 template <class Real>
-inline constexpr gradient_verbs<Real> gradient_table{key_gradients<Real>, key_gradients_visible<Real>,
-                                                     differentiate<Real>, cap_gradient<Real>,
-                                                     row_dots<Real>,      all_finite<Real>};
+inline constexpr gradient_verbs<Real> gradient_table{key_gradients<Real>,
+                                                     key_gradients_visible<Real>,
+                                                     nullptr,
+                                                     differentiate<Real>,
+                                                     cap_gradient<Real>,
+                                                     row_dots<Real>,
+                                                     all_finite<Real>,
+                                                     pack_rows<Real>,
+                                                     nullptr};
 
 }  // namespace v3
 }  // namespace HEED_ABI

@@ -3,6 +3,7 @@
 
 #include "heed/cpu/doors/v4_bf16.hpp"
 #include "heed/cpu/verb/tile_accumulate.hpp"
+#include "heed/cpu/verb/tile_key_gradients.hpp"
 #include "heed/cpu/verb/tile_scores.hpp"
 
 namespace heed::detail {
@@ -66,6 +67,27 @@ inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    pack_rows<Real>,
                                    pack_value<Real>,
                                    v4::unpack_rows<Real>};
+
+template <class Real>
+HEED_DOOR_V4_BF16 void key_gradients(Real const* tile, index_t tile_stride, index_t keys, Real const* from,
+                                     index_t rows, index_t stride, Real* to) {
+  tile_key_gradients(tile, tile_stride, keys, from, ceil_div(rows, 2), stride, to);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 void key_gradients_visible(Real const* tile, index_t tile_stride, Real const* scores, index_t lanes,
+                                             index_t keys, Real const* from, index_t rows, index_t stride, Real* to) {
+  detail::key_gradients_visible<bf16_tiles>(tile, tile_stride, scores, lanes, keys, from, rows, stride, to);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t keys, Real* words) {
+  detail::round_rows<bf16_tiles>(tile, lanes, vectors, keys, words);
+}
+
+template <class Real>
+inline constexpr gradient_verbs<Real> gradient_table{
+    key_gradients<Real>,       key_gradients_visible<Real>, round_rows<Real>,
+    v4::differentiate<Real>,   v4::cap_gradient<Real>,      v4::row_dots<Real>,
+    v4_bf16::all_finite<Real>, v4::pack_rows<Real>,         v4_bf16::pair_rows<Real>};
 
 }  // namespace v4_amx
 }  // namespace HEED_ABI

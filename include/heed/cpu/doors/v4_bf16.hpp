@@ -73,6 +73,38 @@ inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    pack_value<Real>,
                                    v4::unpack_rows<Real>};
 
+template <class Real>
+HEED_DOOR_V4_BF16 void key_gradients(Real const* tile, index_t tile_stride, index_t keys, Real const* from,
+                                     index_t rows, index_t stride, Real* to) {
+  detail::key_gradients<bf16_pairs, v4::gradient_keys, v4::gradient_vectors>(tile, tile_stride, keys, from,
+                                                                             ceil_div(rows, 2), stride, to);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 void key_gradients_visible(Real const* tile, index_t tile_stride, Real const* scores, index_t lanes,
+                                             index_t keys, Real const* from, index_t rows, index_t stride, Real* to) {
+  detail::key_gradients_visible<bf16_pairs>(tile, tile_stride, scores, lanes, keys, from, rows, stride, to);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t keys, Real* words) {
+  detail::round_rows<bf16_pairs>(tile, lanes, vectors, keys, words);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 bool all_finite(Real const* from, index_t rows, index_t row_stride, index_t columns) {
+  return detail::all_finite<bf16_pairs>(from, rows, row_stride, columns);
+}
+template <class Real>
+HEED_DOOR_V4_BF16 void pair_rows(void const* from, index_t row_stride, index_t column_stride, index_t rows,
+                                 index_t columns, index_t stride, Real* to) {
+  detail::pair_rows<bf16_pairs>(static_cast<bfloat16 const*>(from), row_stride, column_stride, rows, columns, stride,
+                                to);
+}
+
+template <class Real>
+inline constexpr gradient_verbs<Real> gradient_table{
+    key_gradients<Real>,     key_gradients_visible<Real>, round_rows<Real>,
+    v4::differentiate<Real>, v4::cap_gradient<Real>,      v4::row_dots<Real>,
+    all_finite<Real>,        v4::pack_rows<Real>,         pair_rows<Real>};
+
 }  // namespace v4_bf16
 }  // namespace HEED_ABI
 }  // namespace heed::detail

@@ -40,14 +40,19 @@ struct bf16_pairs : simd<float, 16> {
     multiply_add(sum, reinterpret_cast<vector const&>(ones), words);
   }
 
-  /// Words (low, high), each rounded to bfloat16, to nearest even; NaN stays NaN.
-  HEED_VERB static void round_pair(vector& words, vector const& low, vector const& high) noexcept {
-    shorts halves;  // the sixteen of `low`, then the sixteen of `high`
+  /// The sixteen of `first`, then those of `second`, each rounded to bfloat16, to nearest even; NaN stays NaN.
+  HEED_VERB static void round_rows(shorts& halves, vector const& first, vector const& second) noexcept {
 #if defined(__clang__)
-    bf16_round(&halves, &low, &high);
+    bf16_round(&halves, &first, &second);
 #else
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(low), "v"(high));
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(first), "v"(second));
 #endif
+  }
+
+  /// Words (low, high), each rounded the same way.
+  HEED_VERB static void round_pair(vector& words, vector const& low, vector const& high) noexcept {
+    shorts halves;
+    round_rows(halves, low, high);
     const shorts pairs = __builtin_shufflevector(halves, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23,
                                                  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     words = reinterpret_cast<vector const&>(pairs);

@@ -11,6 +11,7 @@ namespace heed::detail {
 /// Vectors of pairs of bfloat16 beside tiles, whose rows are one line: sixteen words.
 struct bf16_tiles : bf16_pairs {
   static constexpr int words_per_line = 16;
+  typedef std::uint32_t bits __attribute__((vector_size(64), may_alias));
 
   // Where there are tiles, the instructions of pairs take four times as long as those of plain integers.
 
@@ -22,13 +23,21 @@ struct bf16_tiles : bf16_pairs {
     sum += high;
   }
 
-  /// Words (low, high), each rounded to bfloat16, half up: of what is not negative. A NaN of bfloat16 stays one.
+  /// Words (low, high), each rounded to bfloat16, halves away from 0. A NaN of bfloat16 stays one.
   HEED_VERB static void round_pair(vector& words, vector const& low, vector const& high) noexcept {
-    typedef std::uint32_t bits __attribute__((vector_size(64), may_alias));
     const bits lower = (reinterpret_cast<bits const&>(low) + 0x8000u) >> 16;
     const bits upper = (reinterpret_cast<bits const&>(high) + 0x8000u) & 0xffff0000u;
     const bits both = upper | lower;
     words = reinterpret_cast<vector const&>(both);
+  }
+
+  /// The sixteen of `first`, then those of `second`, rounded the same way.
+  HEED_VERB static void round_rows(shorts& halves, vector const& first, vector const& second) noexcept {
+    const bits lower = reinterpret_cast<bits const&>(first) + 0x8000u;
+    const bits upper = reinterpret_cast<bits const&>(second) + 0x8000u;
+    halves = __builtin_shufflevector(reinterpret_cast<shorts const&>(lower), reinterpret_cast<shorts const&>(upper), 1,
+                                     3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45,
+                                     47, 49, 51, 53, 55, 57, 59, 61, 63);
   }
 
   HEED_VERB static void widen_pair(vector& low, vector& high, vector const& words) noexcept {
@@ -56,11 +65,11 @@ inline constexpr int right_tile = 7;
 
 /// What ldtilecfg reads: palette 1, and for each tile its rows and the bytes of one.
 struct alignas(64) tile_shapes {
-  /// Sums of `rows` rows.
-  HEED_FN explicit tile_shapes(index_t rows) noexcept {
+  /// Sums of `rows` rows, over lines of `words`.
+  HEED_FN explicit tile_shapes(index_t rows, index_t words = bf16_tiles::words_per_line) noexcept {
     for (int tile = 0; tile < 8; ++tile) {
-      row_bytes[tile] = 64;
-      row_count[tile] = static_cast<std::uint8_t>(tile == right_tile ? tile_rows : rows);
+      row_bytes[tile] = static_cast<std::uint16_t>(tile == left_tile ? 4 * words : 64);
+      row_count[tile] = static_cast<std::uint8_t>(tile == right_tile ? words : rows);
     }
   }
 

@@ -143,6 +143,29 @@ HEED_VERB void pack_key_lines(bfloat16 const* from, index_t row_stride, index_t 
   }
 }
 
+/// Rows of bfloat16: to words [rows / 2 and a half, stride] of neighbours in a column, 0 where there is nothing, and
+/// one more row of zeros.
+template <class Simd>
+HEED_VERB void pair_rows(bfloat16 const* from, index_t row_stride, index_t column_stride, index_t rows, index_t columns,
+                         index_t stride, float* to) noexcept {
+  const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
+  for (index_t row = 0; row < rows + 2; row += 2, to += stride) {
+    bfloat16 const* const low = row < rows ? from + row * row_stride : nullptr;
+    bfloat16 const* const high = row + 1 < rows ? from + (row + 1) * row_stride : nullptr;
+    for (index_t column = 0; column < whole; column += Simd::lanes) {
+      typename Simd::vector words;
+      join_rows<Simd>(words, low == nullptr ? low : low + column, high == nullptr ? high : high + column);
+      Simd::store(to + column, words);
+    }
+    bfloat16* const words = reinterpret_cast<bfloat16*>(to);
+    for (index_t column = whole; column < stride; ++column) {
+      const bool inside = column < columns;
+      words[2 * column] = inside && low != nullptr ? low[column * column_stride] : bfloat16::from_bits(0);
+      words[2 * column + 1] = inside && high != nullptr ? high[column * column_stride] : bfloat16::from_bits(0);
+    }
+  }
+}
+
 /// The way back: from [rows, columns] to the caller's rows, each element rounded once.
 template <class Simd>
 HEED_VERB void unpack_rows(typename Simd::scalar const* from, index_t rows, index_t columns, void* to,
