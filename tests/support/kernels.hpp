@@ -9,6 +9,7 @@
 /// Nothing before `template` makes them, `extern` says that another file does.
 #define HEED_TEST_KERNELS(EXTERN, REAL)                                                                             \
   EXTERN template verbs<REAL> const& verbs_of<REAL, false>(bool) noexcept;                                          \
+  EXTERN template gradient_verbs<REAL> const& gradient_verbs_of<REAL, false>(bool) noexcept;                        \
   EXTERN template void forward<REAL>(problem const&, rule_view const&, rule_verbs<REAL> const&, verbs<REAL> const&, \
                                      row_verbs<REAL> const*);                                                       \
   EXTERN template void backward<REAL>(gradient_call<REAL>&);                                                        \
@@ -25,13 +26,14 @@
 #define HEED_TEST_KERNELS_OF_FLOAT(EXTERN) \
   HEED_TEST_KERNELS(EXTERN, float)         \
   HEED_TEST_ROW_KERNELS(EXTERN, float, float32, float32)
-#define HEED_TEST_KERNELS_OF_NARROW(EXTERN)                                 \
-  EXTERN template verbs<float> const& verbs_of<float, true>(bool) noexcept; \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, float16, float16)                    \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, bfloat16)                  \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float32)                   \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float16)                   \
-  HEED_TEST_ROW_KERNELS(EXTERN, float, float32, float16)                    \
+#define HEED_TEST_KERNELS_OF_NARROW(EXTERN)                                                   \
+  EXTERN template verbs<float> const& verbs_of<float, true>(bool) noexcept;                   \
+  EXTERN template gradient_verbs<float> const& gradient_verbs_of<float, true>(bool) noexcept; \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, float16, float16)                                      \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, bfloat16)                                    \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float32)                                     \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, bfloat16, float16)                                     \
+  HEED_TEST_ROW_KERNELS(EXTERN, float, float32, float16)                                      \
   HEED_TEST_ROW_KERNELS(EXTERN, float, float64, float64)
 #define HEED_TEST_KERNELS_OF_DOUBLE(EXTERN)                \
   HEED_TEST_KERNELS(EXTERN, double)                        \
