@@ -99,7 +99,8 @@ inline namespace HEED_ABI {
 ///   NaN. Without query rows dk and dv are zeros, without keys dq is. Gradients are
 ///   overwritten, never added to.
 /// Error bound: accumulates in float, in double where query is double: at most three times the error of a plain loop in
-///   that type plus 8 eps of the largest |gradient| of the tensor; narrow gradients are rounded once. What
+///   that type plus 8 eps of the largest |gradient| of the tensor; narrow gradients are rounded once.
+///   bfloat16 throughout also rounds factors of products where the bf16 dot product is fast (options.precise). What
 ///   a half or bfloat16 out lost comes on top: sums over all scores (slopes, tables) were seen some percent off with
 ///   one.
 /// Throws: heed::error before the first write (see errc), with the argument, its value, the rule and the fix;
