@@ -91,7 +91,7 @@ class few_rows {
     // An infinity or a NaN: again without the values that a row may not see, for 0 * NaN is NaN. What was finite, and
     // what remains, keeps its bits.
     for (index_t row = 0; row < all_.rows(); ++row) {
-      if (is_finite(state, row)) continue;
+      if (verb_.scale_row(state.out + row * out_columns_, out_columns_, Real(1), line_)) continue;
       const row_set<Real> one = single(row);
       const row_state<Real> alone = state_at_row(single_state_, 0);
       clear(alone, 4);
@@ -169,10 +169,12 @@ class few_rows {
     run_.verb.pack_rows(call_.query.row(batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head),
                         call_.query.kind, 0, call_.query.strides[3], 1, columns, line_);
     const index_t whole = key_.columns / verb_.lanes * verb_.lanes;
-    for (index_t i = 0; i < query_columns_; ++i) {
+    for (index_t i = columns; i < whole; ++i) line_[i] = Real(0);
+    (void)verb_.scale_row(line_, whole, run_.scale, to);
+    for (index_t i = whole; i < query_columns_; ++i) {
       // The last vector reaches back; what it repeats is 0.
-      const index_t column = i < whole ? i : i - (query_columns_ - key_.columns);
-      to[i] = column < columns && (i < whole || column >= whole) ? line_[column] * run_.scale : Real(0);
+      const index_t column = i - (query_columns_ - key_.columns);
+      to[i] = column < columns && column >= whole ? line_[column] * run_.scale : Real(0);
     }
   }
 
@@ -372,11 +374,6 @@ class few_rows {
   }
 
   [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
-  [[nodiscard]] bool is_finite(row_state<Real> const& state, index_t row) const noexcept {
-    Real poison(0);  // or NaN once an infinity or a NaN has been met
-    for (index_t i = 0; i < out_columns_; ++i) poison += state.out[row * out_columns_ + i] * Real(0);
-    return poison == Real(0);
-  }
 
   /// The place of a column in a row of out.
   [[nodiscard]] index_t place_of(index_t column) const noexcept {
@@ -402,10 +399,10 @@ class few_rows {
     const index_t head = all_.head + row / all_.rows_per_head, query = row % all_.rows_per_head;
     const Real sum = state.row_sum[row];
     const Real factor = sum == Real(0) ? Real(0) : Real(1) / sum;
-    Real const* const out = state.out + row * out_columns_;
-    if (is_finite(state, row)) {
-      // A zero loses its sign, which may come from a value that the row does not even see.
-      for (index_t i = 0; i < call_.head_dim_v; ++i) line_[i] = (out[place_of(i)] + Real(0)) * factor;
+    if (verb_.scale_row(state.out + row * out_columns_, out_columns_, factor, line_)) {
+      for (index_t i = value_.columns / verb_.lanes * verb_.lanes; i < call_.head_dim_v; ++i) {
+        line_[i] = line_[place_of(i)];
+      }
     } else {
       recover(state, row, factor);
     }

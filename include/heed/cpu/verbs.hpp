@@ -82,6 +82,7 @@ struct row_verbs {
                    Real* out, index_t out_stride);
   void (*merge_rows)(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max, Real const* next_sum,
                      Real const* next_out, index_t out_stride);
+  bool (*scale_row)(Real const* from, index_t columns, Real factor, Real* to);
 };
 
 /// The verbs that only a backward pass needs. Rows of `from` and `to` are padded to whole vectors. Where words are

@@ -153,6 +153,10 @@ HEED_DOOR_V3 void add_rows(Real const* probabilities, index_t probability_stride
                                               keys_left, head_dim, out, out_stride);
 }
 template <class Real>
+HEED_DOOR_V3 bool scale_row(Real const* from, index_t columns, Real factor, Real* to) {
+  return detail::scale_row<pack<Real>>(from, columns, factor, to);
+}
+template <class Real>
 HEED_DOOR_V3 void merge_rows(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max,
                              Real const* next_sum, Real const* next_out, index_t out_stride) {
   detail::merge_rows<pack<Real>>(rows, row_max, row_sum, out, next_max, next_sum, next_out, out_stride);
@@ -162,7 +166,8 @@ HEED_DOOR_V3 void merge_rows(index_t rows, Real* row_max, Real* row_sum, Real* o
 template <class Real, element_kind Key, element_kind Value>
 inline constexpr row_verbs<Real> row_table{pack<Real>::lanes,     reads_in_place<pack<Real>>(element_kind::bfloat16),
                                            dot_rows<Real, Key>,   softmax_rows<Real>,
-                                           add_rows<Real, Value>, merge_rows<Real>};
+                                           add_rows<Real, Value>, merge_rows<Real>,
+                                           scale_row<Real>};
 
 template <class Real>
 HEED_DOOR_V3 void key_gradients(Real const* tile, index_t lanes, index_t keys, Real const* from, index_t rows,
