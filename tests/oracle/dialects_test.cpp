@@ -198,8 +198,9 @@ TEST(Dialects, Jax) {
   });
 }
 
-// Attention of opset 23 and later: causal counts from the past length; soft cap, then mask; a mask of rank 3 is
-// [heads, q, kv]; keys that a short mask does not reach are hidden; the four outputs of the product.
+// Attention of opset 23 and later: causal and windows count from the past length, or from the end of the keys that are
+// no padding; soft cap, then mask; a mask of rank 3 is [heads, q, kv]; keys that a short mask does not reach are
+// hidden; the four outputs of the product.
 TEST(Dialects, OnnxAttention) {
   in_float_and_double([](auto const& in) {
     using T = std::remove_cvref_t<decltype(in.q(0, 0, 0, 0))>;
@@ -244,6 +245,18 @@ TEST(Dialects, OnnxAttention) {
     expect_same(attention(in.q, in.k, in.v, causal{}, {.anchor = at_offset(0)}),
                 other_system(in.q, in.k, in.v, [&](index_t, index_t, index_t i, index_t j, double dot) {
                   return j <= i ? in.scale * dot : hidden;
+                }).out);
+    // left_window_size, right_window_size: around the same place.
+    expect_same(attention(in.q, in.k, in.v, window{.left = 1, .right = 2}, {.anchor = at_offset(past)}),
+                other_system(in.q, in.k, in.v, [&](index_t, index_t, index_t i, index_t j, double dot) {
+                  return j >= i + past - 1 && j <= i + past + 2 ? in.scale * dot : hidden;
+                }).out);
+    // nonpad_kv_seqlen: the last row stands at the last key of each item, so that rows may come before all keys.
+    const std::vector<index_t> nonpad = {6, 3};
+    expect_same(attention(in.q, in.k, in.v, causal{} & window{.left = 2} & lengths{.key = nonpad}),
+                other_system(in.q, in.k, in.v, [&](index_t b, index_t, index_t i, index_t j, double dot) {
+                  const index_t keys = nonpad[static_cast<std::size_t>(b)], place = i + keys - 5;
+                  return j < keys && j >= place - 2 && j <= place ? in.scale * dot : hidden;
                 }).out);
   });
 }
