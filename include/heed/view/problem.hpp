@@ -65,7 +65,13 @@ struct shape_text {
   if (box.empty()) return true;
   index_t reach = 1;
   index_t count = 1;
+  index_t extents = 0, strides = 0;  // their highest bits
   for (int axis = 0; axis < 4; ++axis) {
+    extents |= box.extents[axis];
+    strides |= magnitude(box.strides[axis]);
+  }
+  const bool is_small = extents < (index_t{1} << 14) && strides < (index_t{1} << 40);
+  for (int axis = 0; !is_small && axis < 4; ++axis) {
     reach = saturating_add(reach, saturating_mul(box.extents[axis] - 1, magnitude(box.strides[axis])));
     count = saturating_mul(count, box.extents[axis]);
   }
