@@ -98,6 +98,9 @@ void differentiate_stretch(gradient_call<Real> const& all, gradient_work<Real> c
   const int vectors = part.end_vector - part.first_vector;
   Real* const scores = work.forward.scores + place;
   Real* const gradient = work.gradient + place;
+  for (index_t number = 0; number < all.stage_count; ++number) {
+    want_sums<Real>(all.stages[number], at.area, part.key_begin, part.key_end, *work.forward.ahead);
+  }
   run.verb.scores[vectors - 1](work.d_out_tile + skipped, rows.value.at(part.key_begin - rows.first), rows.value.stride,
                                keys, run.words_of(run.call.head_dim_v), at.lanes, gradient, work.row_max,
                                work.forward.hidden_max, work.forward.ahead->take(0));
@@ -161,6 +164,9 @@ void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& wo
   queries.keys = tile.keys;
   queries.query = work.query_tile;
   queries.row_max = work.row_max;
+  // The same rows meet the next keys next.
+  work.forward.row_begin = area.query_begin;
+  work.forward.row_end = area.query_end;
   const auto pass = [&](stretches const& parts) {
     const key_rows<Real> key{rows.key.at(area.key_begin - rows.first), rows.key.stride};
     const index_t keys = score_block(run, work.forward, queries, area, parts, key);

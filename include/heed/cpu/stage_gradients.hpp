@@ -51,6 +51,16 @@ struct stage_gradient {
   }
 };
 
+/// The rows of a dense bias's sums at some keys of a block will be written soon.
+template <class Real>
+void want_sums(stage_gradient const& stage, block const& area, index_t key_begin, index_t key_end,
+               read_ahead& ahead) noexcept {
+  if (!stage.wanted() || !stage.is_dense() || stage.strides[3] != 1) return;
+  constexpr index_t bytes = sizeof(Real);
+  ahead.want_rows(stage.at<Real>(area.batch, area.head, area.query_begin, key_begin), (key_end - key_begin) * bytes,
+                  stage.strides[2] * bytes);
+}
+
 /// A bias: block of gradients as rows [rows, keys], into its sums.
 template <class Real>
 void add_rows_of_bias(stage_gradient const& stage, block const& area, Real const* rows) noexcept {
