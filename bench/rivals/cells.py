@@ -100,6 +100,8 @@ def all_cells():
             for seq_len in (512, 2048):
                 cells.append(Cell("backward", seq_len, head_dim, num_heads=heads_for(seq_len), is_causal=is_causal,
                                   passes="backward"))
+    for head_dim in (64, 128):
+        cells.append(Cell("backward", 2048, head_dim, "bfloat16", passes="backward"))
     cells.append(Cell("backward", 2048, 64, is_causal=True, passes="both"))
     cells.append(Cell("backward", 2048, 64, passes="both", drop=0.1))
     for rule in ({}, {"has_alibi": True}, {"softcap": 30.0}):

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "bench/machine.hpp"
 #include "bench/memory.hpp"
@@ -57,17 +58,17 @@ prepared prepare_forward(request const& on, Rule const& rule) {
 }
 
 /// A backward pass alone, of one forward pass, or both in turn.
-template <class Rule>
+template <class T, class Rule>
 prepared prepare_backward(request const& on, Rule const& rule) {
-  const auto query = box(on, static_cast<float const*>(on.query), on.query_len, on.num_heads);
-  const auto key = box(on, static_cast<float const*>(on.key), on.seq_len, on.num_kv_heads);
-  const auto value = box(on, static_cast<float const*>(on.value), on.seq_len, on.num_kv_heads);
-  const auto d_out = box(on, static_cast<float const*>(on.d_out), on.query_len, on.num_heads);
-  const auto out = box(on, static_cast<float*>(on.out), on.query_len, on.num_heads);
+  const auto query = box(on, static_cast<T const*>(on.query), on.query_len, on.num_heads);
+  const auto key = box(on, static_cast<T const*>(on.key), on.seq_len, on.num_kv_heads);
+  const auto value = box(on, static_cast<T const*>(on.value), on.seq_len, on.num_kv_heads);
+  const auto d_out = box(on, static_cast<T const*>(on.d_out), on.query_len, on.num_heads);
+  const auto out = box(on, static_cast<T*>(on.out), on.query_len, on.num_heads);
   const heed::tensor_view<float, 3> lse(on.lse, {on.batch_size, on.num_heads, on.query_len});
-  const auto dq = box(on, static_cast<float*>(on.dq), on.query_len, on.num_heads);
-  const auto dk = box(on, static_cast<float*>(on.dk), on.seq_len, on.num_kv_heads);
-  const auto dv = box(on, static_cast<float*>(on.dv), on.seq_len, on.num_kv_heads);
+  const auto dq = box(on, static_cast<T*>(on.dq), on.query_len, on.num_heads);
+  const auto dk = box(on, static_cast<T*>(on.dk), on.seq_len, on.num_kv_heads);
+  const auto dv = box(on, static_cast<T*>(on.dv), on.seq_len, on.num_kv_heads);
   const auto forward = [=, options = options_of(on)] {
     heed::attention(query, key, value, heed::into(out).lse(lse), rule, options);
   };
@@ -80,13 +81,20 @@ prepared prepare_backward(request const& on, Rule const& rule) {
   return backward;
 }
 
+/// An empty function is a cell that it does not know.
 template <class T>
 prepared prepare(request const& on) {
+  if (on.passes != 0) {
+    if constexpr (std::is_same_v<T, heed::bfloat16>) {
+      if (on.is_causal == 0) return prepare_backward<T>(on, heed::no_mask{});
+    }
+    return {};
+  }
   if (on.is_causal != 0) return prepare_forward<T>(on, heed::causal{});
   return prepare_forward<T>(on, heed::no_mask{});
 }
 
-/// The cells with rules and backward passes are all of float; an empty function is none that it knows.
+/// The cells with rules are all of float.
 template <>
 prepared prepare<float>(request const& on) {
   const bool has_alibi = on.slopes != nullptr, is_causal = on.is_causal != 0;
@@ -96,7 +104,7 @@ prepared prepare<float>(request const& on) {
     return prepare_forward<float>(on, heed::alibi{.slopes = slopes});
   }
   if (on.passes != 0) {
-    return is_causal ? prepare_backward(on, heed::causal{}) : prepare_backward(on, heed::no_mask{});
+    return is_causal ? prepare_backward<float>(on, heed::causal{}) : prepare_backward<float>(on, heed::no_mask{});
   }
   return is_causal ? prepare_forward<float>(on, heed::causal{}) : prepare_forward<float>(on, heed::no_mask{});
 }
