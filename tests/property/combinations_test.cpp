@@ -1,10 +1,11 @@
 // Any masks, stages, options and outputs together: every pair of them, and larger subsets drawn at random, against the
-// reference, which is told the same in its own words.
+// reference, which is told the same in its own words; and each by the way that it should take.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "support/combination.hpp"
+#include "support/expected_path.hpp"
 
 namespace {
 
@@ -70,6 +71,21 @@ void run(parts const& these, std::uint64_t seed, tally& so_far) {
     if (these.has(stage_parts[stage])) to = to.scores(scores[stage].view(), stages[stage]);
   }
   attention(in.query.read_only(), in.key.read_only(), in.value.read_only(), to, given.joined(), options);
+
+  const auto expect_way = [&](auto const& rule, call_facts const& facts) {
+    const std::string told = explain(in.query.read_only(), in.key.read_only(), in.value.read_only(), to, rule, options);
+    const detail::operand weights_there = detail::operand_of(weights.view());
+    EXPECT_TRUE(takes_its_way(told, given, facts, these.has(part::weights) ? weights_there : detail::operand{}));
+  };
+  call_facts facts{element_kind_of<T>,
+                   detail::operand_of(in.key.view()),
+                   detail::operand_of(in.value.view()),
+                   true,
+                   {given.data.stages.dense().terms(), given.more.stages.dense().terms()}};
+  expect_way(given.joined(), facts);
+  // A rule without stages looks at fewer scores.
+  facts.changes_scores = false, facts.terms.clear();
+  if (!these.changes_scores()) expect_way(given.masks(), facts);
 
   const verdict<accumulate> judge(in.exact_query, in.exact_key, in.exact_value, truth_rule, options);
   EXPECT_TRUE(judge.out(out.view()));

@@ -56,6 +56,13 @@ struct parts {
   std::uint32_t bits = 0;
   [[nodiscard]] bool has(part one) const { return (bits >> static_cast<int>(one) & 1u) != 0; }
   void add(int one) { bits |= 1u << one; }
+  [[nodiscard]] bool changes_scores() const {
+    for (part one :
+         {part::alibi, part::bias, part::score_fn, part::relative, part::second_bias, part::second_score_fn}) {
+      if (has(one)) return true;
+    }
+    return false;
+  }
   /// There is one anchor at most.
   [[nodiscard]] bool is_possible() const {
     return int{has(part::top_left)} + int{has(part::one_offset)} + int{has(part::offsets)} <= 1;
@@ -164,17 +171,42 @@ struct combination {
            when(part::second_sink, sink{more.stages.more_logits});
   }
 
-  /// What each of them says of one score, in the reference's own words.
-  [[nodiscard]] bool sees(position const& at, reference::limits const& exists) const {
-    const auto allows = [&](part one, auto const& rule) {
-      return !these.has(one) || reference::is_visible(rule, at, exists);
-    };
-    return allows(part::causal, causal{}) && allows(part::window, data.around) &&
-           allows(part::prefix, prefix{data.prefix_len}) && allows(part::documents, data.packed()) &&
-           allows(part::block_sparse, data.sparse()) && allows(part::keep, data.dense<true>()) &&
-           allows(part::drop, more.dense<false>()) && (!these.has(part::functor) || far(at)) &&
-           (!these.has(part::functor_elsewhere) || data.functor(at)) && !staged<double>(0.0, at).is_hidden;
+  /// Masks alone, and what is no stage of scores: a type that looks at fewer scores.
+  [[nodiscard]] auto masks() const {
+    return when(part::causal, causal{}) & when(part::window, data.around) &
+           when(part::prefix, prefix{data.prefix_len}) & when(part::documents, data.packed()) &
+           when(part::block_sparse, data.sparse()) & when(part::lengths, some()) &
+           when(part::keep, data.dense<true>()) & when(part::drop, more.dense<false>()) &
+           when(part::functor, mask_fn(far, far)) & when(part::functor_elsewhere, mask_fn(data.functor)) &
+           when(part::sink, sink{data.stages.logits}) & when(part::second_sink, sink{more.stages.more_logits});
   }
+
+  /// The rows and keys of a batch item that exist.
+  [[nodiscard]] reference::limits limits(index_t batch) const {
+    return reference::limits_of(these.has(part::lengths) ? some() : lengths{}, anchor_of(sizes, data), batch,
+                                sizes.rows, sizes.keys);
+  }
+  /// The masks that hide one score, in the reference's own words.
+  [[nodiscard]] parts hidden_by(position const& at, reference::limits const& exists) const {
+    parts found;
+    const auto ask = [&](part one, auto const& rule) {
+      if (these.has(one) && !reference::is_visible(rule, at, exists)) found.add(static_cast<int>(one));
+    };
+    ask(part::causal, causal{});
+    ask(part::window, data.around);
+    ask(part::prefix, prefix{data.prefix_len});
+    ask(part::documents, data.packed());
+    ask(part::block_sparse, data.sparse());
+    ask(part::keep, data.dense<true>());
+    ask(part::drop, more.dense<false>());
+    ask(part::functor, mask_fn(far));
+    ask(part::functor_elsewhere, mask_fn(data.functor));
+    return found;
+  }
+  [[nodiscard]] bool sees(position const& at, reference::limits const& exists) const {
+    return hidden_by(at, exists).bits == 0 && !staged<double>(0.0, at).is_hidden;
+  }
+  /// What the stages make of one score.
   template <class Narrow, class Real>
   [[nodiscard]] reference::detail::staged<Real> staged(Real score, position const& at) const {
     reference::detail::staged<Real> now{score};
@@ -204,7 +236,7 @@ class combination_oracle {
         logits_(logits_of(part::sink, given.data.stages.logits)),
         more_logits_(logits_of(part::second_sink, given.more.stages.more_logits)) {
     for (index_t b = 0; b < given.sizes.batch; ++b) {
-      const auto exists = reference::limits_of(all(), given.options().anchor, b, given.sizes.rows, given.sizes.keys);
+      const reference::limits exists = given.limits(b);
       for (index_t h = 0; h < given.sizes.heads; ++h) {
         for (index_t i = 0; i < given.sizes.rows; ++i) {
           for (index_t j = 0; j < given.sizes.keys; ++j) {

@@ -153,15 +153,4 @@ void run_gradients(combination const& given, every_rule const& everything, Rule 
                      std::move(stages), exact_rule, options, how);
 }
 
-/// With the rule of all rules, or with that of all but functors.
-template <class T>
-void run_gradients(combination const& given) {
-  const every_rule everything(given);
-  if (given.these.has(part::score_fn) || given.these.has(part::second_score_fn)) {
-    run_gradients<T>(given, everything, everything.rule());
-  } else {
-    run_gradients<T>(given, everything, everything.rule_of_terms());
-  }
-}
-
 }  // namespace heed::test
