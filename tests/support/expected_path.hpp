@@ -62,7 +62,7 @@ class expectation {
     is_few_ = !is_backward && level_ != "v1" && !drops() && s_.rows < std::max<index_t>(5, lanes_ / 2);
     const bool may_round = call.kind == element_kind::bfloat16 && !options.precise && !drops() && s_.scale != 0.0;
     const std::string fastest = line_of_fast_bf16();
-    bf16_dot_ = may_round && !is_few_ && !is_backward ? fastest : "bf16_dot: off";
+    bf16_dot_ = may_round && !is_few_ ? fastest : "bf16_dot: off";
     is_paired_ = bf16_dot_ != "bf16_dot: off";
     is_tiled_ = bf16_dot_ == "bf16_dot: on (amx)";
   }
@@ -185,10 +185,10 @@ class expectation {
     } else {
       const bool is_close = box.extents[2] <= 1 || box.strides[2] == box.extents[3];
       in_place = in_place && (is_close || s_.heads / s_.kv_heads * s_.rows < 96);
-      if (is_paired_) {  // of head dimensions in K; of keys in V, which are never side by side
+      if (is_paired_) {  // of head dimensions in K; of keys in V, which are never side by side, but on the way back
         const bool is_even = box.strides[0] % 2 == 0 && box.strides[1] % 2 == 0 && box.strides[2] % 2 == 0;
-        in_place = in_place && &box == &call_.key && box.extents[3] % (is_tiled_ ? 32 : 2) == 0 && is_even &&
-                   reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
+        in_place = in_place && (is_backward_ || &box == &call_.key) && box.extents[3] % (is_tiled_ ? 32 : 2) == 0 &&
+                   is_even && reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
       } else {
         in_place = in_place && is_real(box);
       }
@@ -218,11 +218,16 @@ class expectation {
     return std::any_of(call_.terms.begin(), call_.terms.end(),
                        [this](detail::operand const& terms) { return !is_real(terms) || terms.strides[3] != 1; });
   }
+  [[nodiscard]] std::string words_of_products() const {
+    return is_tiled_ ? " (bf16 tiles)" : is_paired_ ? " (bf16 pairs)" : "";
+  }
+  /// Products of bfloat16 take their scale after the sum: where a cap or a stage wants the score, that is a verb.
+  [[nodiscard]] bool scales_scores() const {
+    return is_paired_ && call_.changes_scores && s_.dim > 1 && std::fabs(s_.scale.value_or(0.5)) != 1;
+  }
   [[nodiscard]] std::string verbs(std::string const& told, bool with_weights, bool in_one_pass) const {
     const bool attends = tally_.scores > 0;
-    const std::string words = is_tiled_ ? " (bf16 tiles)" : is_paired_ ? " (bf16 pairs)" : "";
-    // Products of bfloat16 take their scale after the sum: where a cap or a stage wants the score, that is a verb.
-    const bool scales = is_paired_ && call_.changes_scores && s_.dim > 1 && std::fabs(s_.scale.value_or(0.5)) != 1;
+    const std::string words = words_of_products();
     bool has_sink = false;
     for (index_t h = 0; h < s_.heads; ++h) {
       const auto weighs = [&](part one, std::vector<float> const& logits) {
@@ -234,7 +239,7 @@ class expectation {
     const bool computes = attends || (shows_hidden() && tally_.shown > 0);
     name_list names;
     names.add(computes, (is_few_ ? "dot_rows" : "scores") + words);
-    names.add(computes && (these_.has(part::softcap) || scales), "cap_scores");
+    names.add(computes && (these_.has(part::softcap) || scales_scores()), "cap_scores");
     names.add(attends && packs_terms(), "pack_terms");
     names.add(number_of(told, "elements evaluated") > 0, "rule");
     names.add(attends, is_few_ ? "softmax_rows" : "softmax");
@@ -247,17 +252,18 @@ class expectation {
   }
   [[nodiscard]] std::string verbs_back(bool bends) const {
     if (tally_.scores == 0) return "none";
+    const std::string words = words_of_products();
     name_list names;
-    names.add(true, "scores");
-    names.add(these_.has(part::softcap), "cap_scores");
+    names.add(true, "scores" + words);
+    names.add(these_.has(part::softcap) || scales_scores(), "cap_scores");
     names.add(packs_terms(), "pack_terms");
     names.add(true, "rule");
     names.add(drops(), "drop");
     names.add(true, "differentiate");
     names.add(bends, "rule_gradient");
     names.add(these_.has(part::softcap), "cap_gradient");
-    names.add(true, "key_gradients");
-    names.add(true, "accumulate");
+    names.add(true, "key_gradients" + words);
+    names.add(true, "accumulate" + words);
     return names.text;
   }
 

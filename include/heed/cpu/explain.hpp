@@ -84,12 +84,6 @@ void count_blocks(kernel<Real> const& run, partition const& cut, sequence const&
   }
 }
 
-/// What multiplies bfloat16.
-template <class Real>
-[[nodiscard]] char const* bf16_dot_text(verbs<Real> const& verb) noexcept {
-  return verb.words_per_line > 1 ? "on (amx)" : verb.elements_per_word > 1 ? "on" : "off";
-}
-
 /// What options.drop says.
 struct dropout_text {
   char text[96] = "off";
@@ -101,6 +95,18 @@ struct dropout_text {
                   static_cast<unsigned long long>(drop.offset));
   }
 };
+
+/// What multiplies bfloat16.
+template <class Real>
+[[nodiscard]] char const* bf16_dot_text(verbs<Real> const& verb) noexcept {
+  return verb.words_per_line > 1 ? "on (amx)" : verb.elements_per_word > 1 ? "on" : "off";
+}
+
+/// What the verbs of products multiply, if not numbers of the accumulate type.
+template <class Real>
+[[nodiscard]] char const* words_text(verbs<Real> const& verb) noexcept {
+  return verb.words_per_line > 1 ? " (bf16 tiles)" : verb.elements_per_word > 1 ? " (bf16 pairs)" : "";
+}
 
 /// The verbs that look at scores, in their order, and what else rules and weights take.
 template <class Real>
@@ -116,9 +122,7 @@ template <class Real>
   const auto add = [&](bool runs, char const* name, char const* what = "") {
     if (runs) text.append(text.empty() ? "" : ", ").append(name).append(what);
   };
-  char const* const words = run.verb.words_per_line > 1      ? " (bf16 tiles)"
-                            : run.verb.elements_per_word > 1 ? " (bf16 pairs)"
-                                                             : "";
+  char const* const words = words_text(run.verb);
   const bool has_weights = call.weights.given() && attends, hold_scores = weights_hold_scores<Real>(call);
   add(computes, few ? "dot_rows" : "scores", words);
   add(computes && run.caps(), "cap_scores");

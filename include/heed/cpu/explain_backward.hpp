@@ -26,19 +26,21 @@ template <class Real>
   for (int stage = 0; stage < run.rule.dense_stages; ++stage) {
     packs_terms = packs_terms || !terms_in_place<Real>(run.rule.terms(stage));
   }
+  char const* const words = words_text(run.verb);
   std::string text("scores");
-  const auto add = [&](bool runs, char const* name) {
-    if (runs) text.append(", ").append(name);
+  text.append(words);
+  const auto add = [&](bool runs, char const* name, char const* what = "") {
+    if (runs) text.append(", ").append(name).append(what);
   };
-  add(run.cap != Real(0), "cap_scores");
+  add(run.caps(), "cap_scores");
   add(packs_terms, "pack_terms");
   add(counts.masked + counts.staged > 0, "rule");
   add(all.drops(), "drop");
   add(true, "differentiate");
   add(all.bends(), "rule_gradient");
   add(run.cap != Real(0), "cap_gradient");
-  add(all.want.dk.given() || all.want.dv.given(), "key_gradients");
-  add(all.want.dq.given(), "accumulate");
+  add(all.want.dk.given() || all.want.dv.given(), "key_gradients", words);
+  add(all.want.dq.given(), "accumulate", words);
   return text;
 }
 
