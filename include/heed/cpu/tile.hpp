@@ -1,6 +1,7 @@
 // The walk of query tiles over the blocks of keys: what is skipped, what is packed, what a verb is given.
 #pragma once
 
+#include "heed/base/fill.hpp"
 #include "heed/cpu/stretches.hpp"
 #include "heed/cpu/terms.hpp"
 #include "heed/cpu/tile_rows.hpp"
@@ -80,7 +81,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
     part.end_vector = tile.vectors;
   }
   if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) {
-    for (index_t i = 0; i < keys * lanes; ++i) scores[i] = -infinity<Real>;
+    fill(scores, keys * lanes, -infinity<Real>);
     keep_before_rule(work, scores, keys, lanes, lanes, false);
   }
   if (part.seen == cover::none) return;
@@ -133,8 +134,8 @@ template <class Real>
   const index_t lead = area.key_begin % run.verb.keys_per_line();
   const index_t end = lead + area.key_end - area.key_begin;
   const index_t keys = run.whole_words(end);
-  for (index_t lane = 0; lane < lead * lanes; ++lane) work.scores[lane] = -infinity<Real>;
-  for (index_t lane = end * lanes; lane < keys * lanes; ++lane) work.scores[lane] = -infinity<Real>;
+  fill(work.scores, lead * lanes, -infinity<Real>);
+  fill(work.scores + end * lanes, (keys - end) * lanes, -infinity<Real>);
   // Several stretches, of which some may leave out vectors, each go on from the maxima of those before.
   const bool is_whole =
       parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts && !run.caps() && !shows_hidden;
