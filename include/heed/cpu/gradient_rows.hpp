@@ -206,15 +206,13 @@ template <class Real>
 
 /// Rows [rows, columns] of sums times `scale`, of which the caller's are `width` wide: to the caller's rows.
 template <class Real>
-void write_rows(kernel<Real> const& run, Real* sums, index_t rows, index_t columns, Real scale, operand const& to,
-                index_t batch, index_t head, index_t first) noexcept {
+void write_rows(gradient_call<Real> const& all, Real* sums, index_t rows, index_t columns, Real scale,
+                operand const& to, index_t batch, index_t head, index_t first) noexcept {
   const index_t width = to.extents[3];
   for (index_t row = 0; row < rows; ++row) {
-    for (index_t column = 0; column < width; ++column) {
-      sums[row * width + column] = (sums[row * columns + column] + Real(0)) * scale;
-    }
+    (void)all.verb.scale_row(sums + row * columns, columns, scale, sums + row * width);
   }
-  run.verb.unpack_rows(sums, rows, width, to.row(batch, head, first), to.kind, to.strides[2], to.strides[3]);
+  all.run.verb.unpack_rows(sums, rows, width, to.row(batch, head, first), to.kind, to.strides[2], to.strides[3]);
 }
 
 /// The gradients of K and V of keys [begin, end), which no other chunk adds to.
@@ -222,12 +220,11 @@ template <class Real>
 void write_key_gradients(gradient_call<Real> const& all, gradient_work<Real> const& work, index_t batch,
                          index_t kv_head, index_t begin, index_t end) noexcept {
   if (all.want.dk.given()) {
-    write_rows(all.run, work.key_gradients, end - begin, all.query_columns, all.run.scale, all.want.dk, batch, kv_head,
+    write_rows(all, work.key_gradients, end - begin, all.query_columns, all.run.scale, all.want.dk, batch, kv_head,
                begin);
   }
   if (all.want.dv.given()) {
-    write_rows(all.run, work.value_gradients, end - begin, all.value_columns, Real(1), all.want.dv, batch, kv_head,
-               begin);
+    write_rows(all, work.value_gradients, end - begin, all.value_columns, Real(1), all.want.dv, batch, kv_head, begin);
   }
 }
 

@@ -104,6 +104,7 @@ struct gradient_verbs {
                      index_t columns, Real* to);
   void (*pair_rows)(void const* from, index_t row_stride, index_t column_stride, index_t rows, index_t columns,
                     index_t stride, Real* to);  ///< null where words are Real
+  bool (*scale_row)(Real const* from, index_t columns, Real factor, Real* to);
 };
 
 /// The verbs of one rule, which is the caller's, with its type forgotten.

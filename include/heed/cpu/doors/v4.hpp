@@ -206,7 +206,8 @@ inline constexpr gradient_verbs<Real> gradient_table{key_gradients<Real>,
                                                      row_dots<Real>,
                                                      all_finite<Real>,
                                                      pack_rows<Real>,
-                                                     nullptr};
+                                                     nullptr,
+                                                     scale_row<Real>};
 
 }  // namespace v4
 }  // namespace HEED_ABI

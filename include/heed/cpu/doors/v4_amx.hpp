@@ -85,9 +85,9 @@ HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, 
 
 template <class Real>
 inline constexpr gradient_verbs<Real> gradient_table{
-    key_gradients<Real>,       key_gradients_visible<Real>, round_rows<Real>,
-    v4::differentiate<Real>,   v4::cap_gradient<Real>,      v4::row_dots<Real>,
-    v4_bf16::all_finite<Real>, v4::pack_rows<Real>,         v4_bf16::pair_rows<Real>};
+    key_gradients<Real>,      key_gradients_visible<Real>, round_rows<Real>,          v4::differentiate<Real>,
+    v4::cap_gradient<Real>,   v4::row_dots<Real>,          v4_bf16::all_finite<Real>, v4::pack_rows<Real>,
+    v4_bf16::pair_rows<Real>, v4::scale_row<Real>};
 
 }  // namespace v4_amx
 }  // namespace HEED_ABI

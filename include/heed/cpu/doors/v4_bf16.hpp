@@ -101,9 +101,9 @@ HEED_DOOR_V4_BF16 void pair_rows(void const* from, index_t row_stride, index_t c
 
 template <class Real>
 inline constexpr gradient_verbs<Real> gradient_table{
-    key_gradients<Real>,     key_gradients_visible<Real>, round_rows<Real>,
-    v4::differentiate<Real>, v4::cap_gradient<Real>,      v4::row_dots<Real>,
-    all_finite<Real>,        v4::pack_rows<Real>,         pair_rows<Real>};
+    key_gradients<Real>,    key_gradients_visible<Real>, round_rows<Real>, v4::differentiate<Real>,
+    v4::cap_gradient<Real>, v4::row_dots<Real>,          all_finite<Real>, v4::pack_rows<Real>,
+    pair_rows<Real>,        v4::scale_row<Real>};
 
 }  // namespace v4_bf16
 }  // namespace HEED_ABI

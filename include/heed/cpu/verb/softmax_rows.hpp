@@ -67,7 +67,7 @@ HEED_VERB void softmax_rows(typename Simd::scalar* scores, index_t score_stride,
   }
 }
 
-/// to = from * factor, in whole vectors. Returns whether `from` is finite. Zeros lose their sign, which may come from a
+/// to = from * factor, in whole vectors, of which only `from` is aligned to them. Returns whether `from` is finite. Zeros lose their sign, which may come from a
 /// value that the row does not even see.
 template <class Simd>
 HEED_VERB bool scale_row(typename Simd::scalar const* from, index_t columns, typename Simd::scalar factor,
@@ -78,7 +78,7 @@ HEED_VERB bool scale_row(typename Simd::scalar const* from, index_t columns, typ
     Simd::load(number, from + column);
     poison += number * Real(0);
     number = (number + Real(0)) * factor;
-    Simd::store(to + column, number);
+    Simd::store_unaligned(to + column, number);
   }
   Real sum(0);
   for (int lane = 0; lane < Simd::lanes; ++lane) sum += poison[lane];
