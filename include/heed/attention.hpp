@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "heed/base/function_ref.hpp"
 #include "heed/cpu/forward.hpp"
 #include "heed/cpu/prepare.hpp"
 #include "heed/mask/causal.hpp"
@@ -95,8 +96,7 @@ template <class Rule>
 }
 
 /// `check(report)` once without a text, and with one where it fails.
-template <class Check>
-void require(Check const& check, char const* function) {
+inline void require(function_ref<bool(report&)> check, char const* function) {
   report quick(function);
   if (check(quick)) return;
   std::string text;

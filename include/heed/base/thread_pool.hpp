@@ -13,14 +13,14 @@
 #include <new>
 #include <utility>
 
+#include "heed/base/function_ref.hpp"
 #include "heed/base/index.hpp"
 
 namespace heed::detail {
 
 /// `count` items for whoever comes first; which thread takes which never shows in a result.
 struct parallel_job {
-  void (*run)(void const* context, index_t item);
-  void const* context;
+  function_ref<void(index_t)> body;
   index_t count;
   index_t next;                 // taken with an atomic add
   std::exception_ptr* failure;  // the first exception, under the pool's mutex
@@ -97,7 +97,7 @@ inline void take_items(parallel_job& job) noexcept {
     if (item >= job.count) break;
 #if HEED_EXCEPTIONS
     try {
-      job.run(job.context, item);
+      job.body(item);
     } catch (...) {
       __atomic_store_n(&job.next, job.count, __ATOMIC_RELAXED);
       lock_pool();
@@ -105,7 +105,7 @@ inline void take_items(parallel_job& job) noexcept {
       pthread_mutex_unlock(&pool.mutex);
     }
 #else
-    job.run(job.context, item);
+    job.body(item);
 #endif
   }
   inside_parallel_for = was_inside;
@@ -234,11 +234,9 @@ inline void leave_pool() noexcept {
 
 /// Runs `body(item)` for every item in [0, count) on at most `threads` threads, this one among them, and returns when
 /// all are done. A call inside a call, or while another thread uses the pool, runs on its own thread.
-template <class Body>
-void parallel_for(index_t count, int threads, Body const& body) {
+inline void parallel_for(index_t count, int threads, function_ref<void(index_t)> body) {
   std::exception_ptr failure;
-  parallel_job job{[](void const* context, index_t item) { (*static_cast<Body const*>(context))(item); }, &body, count,
-                   0, &failure};
+  parallel_job job{body, count, 0, &failure};
   if (threads > count) threads = static_cast<int>(count);
   if (threads > pool_state::max_workers) threads = pool_state::max_workers;
   const bool shared = threads > 1 && !inside_parallel_for && enter_pool(job, threads);

@@ -90,8 +90,7 @@ inline void run_on_executor(parallel_job const& job, index_t tasks, workers cons
 }
 
 /// Runs `body(item)` for every item in [0, count) on this thread. Calls that a body makes stay on it, too.
-template <class Body>
-void run_alone(index_t count, Body const& body) {
+inline void run_alone(index_t count, function_ref<void(index_t)> body) {
   struct inside {
     bool before = std::exchange(inside_parallel_for, true);
     ~inside() { inside_parallel_for = before; }
@@ -103,15 +102,12 @@ void run_alone(index_t count, Body const& body) {
 /// Runs `body(item)` for every item in [0, count) on at most `who.threads` threads and returns when all are done. A
 /// call inside a call runs on its own thread and does not ask the executor again. The first exception of a body comes
 /// back to the caller, one of the executor's own passes through.
-template <class Body>
-void parallel_for(index_t count, workers const& who, Body const& body) {
+inline void parallel_for(index_t count, workers const& who, function_ref<void(index_t)> body) {
   const index_t tasks = lesser(who.threads, count);
   if (tasks <= 1 || inside_parallel_for) return run_alone(count, body);
   if (!who.executor.given()) return parallel_for(count, who.threads, body);
   std::exception_ptr failure;
-  run_on_executor({[](void const* context, index_t item) { (*static_cast<Body const*>(context))(item); }, &body, count,
-                   0, &failure},
-                  tasks, who);
+  run_on_executor({body, count, 0, &failure}, tasks, who);
 #if HEED_EXCEPTIONS
   if (failure != nullptr) std::rethrow_exception(failure);
 #endif

@@ -34,7 +34,8 @@ struct seen_block {
   /// The first run of heads that see something of it, from `head` on; of no rows where there is none. Column 0 of the
   /// scores is that of key `begin`.
   template <class Real>
-  [[nodiscard]] row_run first_run(row_set<Real> const& set, index_t begin, index_t head = 0) const noexcept {
+  [[nodiscard, gnu::noinline]] row_run first_run(row_set<Real> const& set, index_t begin,
+                                                 index_t head = 0) const noexcept {
     while (head < set.heads && seen[head] == cover::none) ++head;
     if (head == set.heads) return {0, 0, 0, 0, begin};
     row_run run{head * set.rows_per_head, 0, area[head].key_begin, area[head].key_end, begin};

@@ -28,8 +28,8 @@ class shown_rows {
   }
 
   /// Numbers of one row at keys [begin, end) of an output.
-  void write_keys(row_set<Real> const& set, index_t row, Real const* line, operand const& to, index_t begin,
-                  index_t end) const {
+  [[gnu::noinline]] void write_keys(row_set<Real> const& set, index_t row, Real const* line, operand const& to,
+                                    index_t begin, index_t end) const {
     char* const first =
         static_cast<char*>(to.row(batch_, set.head + row / set.rows_per_head, set.row_begin + row % set.rows_per_head));
     run_.verb.unpack_rows(line, 1, end - begin, first + begin * to.strides[3] * element_size(to.kind), to.kind, 0,
@@ -37,7 +37,7 @@ class shown_rows {
   }
 
   /// Keys [begin, end) of all rows, where nothing has been seen, or not yet.
-  void write_unseen(row_set<Real> const& set, index_t begin, index_t end) const {
+  [[gnu::noinline]] void write_unseen(row_set<Real> const& set, index_t begin, index_t end) const {
     for (index_t row = 0; row < set.rows(); ++row) {
       const index_t head = set.head + row / set.rows_per_head, query = set.row_begin + row % set.rows_per_head;
       write_unseen_scores(run_.call, batch_, head, query, begin, end);

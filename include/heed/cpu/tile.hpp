@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/fill.hpp"
+#include "heed/base/function_ref.hpp"
 #include "heed/cpu/stretches.hpp"
 #include "heed/cpu/terms.hpp"
 #include "heed/cpu/tile_rows.hpp"
@@ -9,12 +10,19 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+/// What is done with a block.
+template <class Real>
+struct tile_visit {
+  using type = function_ref<void(query_tile<Real>&, block const&, cover, key_rows<Real>, key_rows<Real>)>;
+};
+
 /// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
 /// so that all tiles use a block of K and V while it is near. Blocks that a rule hides are never read, but where
 /// `hidden_too`.
-template <class Real, class Visit>
+template <class Real>
 void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
-               index_t kv_head, query_tile<Real>* tiles, int tile_count, bool hidden_too, Visit const& visit) {
+               index_t kv_head, query_tile<Real>* tiles, int tile_count, bool hidden_too,
+               typename tile_visit<Real>::type visit) {
   key_range all{seq.key_end, seq.key_begin};
   for (int t = 0; t < tile_count; ++t) {
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;

@@ -107,4 +107,10 @@ inline constexpr bool adjusts = requires(Rule const& rule, strip<float> rows, fl
   on(rule, rows).adjust(score, visible, 0);
 };
 
+/// Whether a rule has a mask, which is asked about single scores.
+template <class Rule>
+inline constexpr bool hides = requires(Rule const& rule, strip<float> rows) {
+  on(rule, rows).allows(0);
+};
+
 }  // namespace heed::detail

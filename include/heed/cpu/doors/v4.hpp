@@ -84,7 +84,12 @@ HEED_DOOR_V4 void pack_rows(void const* from, element_kind kind, index_t row_str
 template <class Real>
 HEED_DOOR_V4 void pack_terms(void const* from, element_kind kind, index_t row_stride, index_t column_stride,
                              index_t rows, index_t columns, Real* to) {
-  detail::pack_terms<pack<Real>>(from, kind, row_stride, column_stride, rows, columns, to);
+  if constexpr (sizeof(Real) == 4) {
+    if (kind == element_kind::float64) {
+      return narrow_terms<pack<Real>>(static_cast<double const*>(from), row_stride, column_stride, rows, columns, to);
+    }
+  }
+  pack_rows<Real>(from, kind, row_stride, column_stride, rows, columns, to);
 }
 template <class Real>
 HEED_DOOR_V4 void unpack_rows(Real const* from, index_t rows, index_t columns, void* to, element_kind kind,

@@ -35,26 +35,21 @@ HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride
       });
 }
 
-/// Terms of a stage, the same way, but finite doubles beyond the range of float become its largest number: -inf hides.
+/// Rows of doubles, of the terms of a stage: to floats. Finite ones beyond their range become the largest: -inf hides.
 template <class Simd>
-HEED_VERB void pack_terms(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
-                          index_t columns, typename Simd::scalar* to) noexcept {
-  using Real = typename Simd::scalar;
-  if (sizeof(Real) == 8 || kind != element_kind::float64) {
-    return pack_rows<Simd>(from, kind, row_stride, column_stride, rows, columns, to);
-  }
+HEED_VERB void narrow_terms(double const* from, index_t row_stride, index_t column_stride, index_t rows,
+                            index_t columns, float* to) noexcept {
   const auto narrowed = [](double term) __attribute__((always_inline)) {
     const double most = double{__FLT_MAX__};
     const double within = term < -most ? -most : term > most ? most : term;
-    return static_cast<Real>(term - term == 0 ? within : term);  // infinities and NaN stay
+    return static_cast<float>(term - term == 0 ? within : term);  // infinities and NaN stay
   };
-  double const* line = static_cast<double const*>(from);
   const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
-  for (index_t row = 0; row < rows; ++row, line += row_stride, to += columns) {
+  for (index_t row = 0; row < rows; ++row, from += row_stride, to += columns) {
     for (index_t column = 0; column < whole; column += Simd::lanes) {
-      for (int lane = 0; lane < Simd::lanes; ++lane) to[column + lane] = narrowed(line[column + lane]);
+      for (int lane = 0; lane < Simd::lanes; ++lane) to[column + lane] = narrowed(from[column + lane]);
     }
-    for (index_t column = whole; column < columns; ++column) to[column] = narrowed(line[column * column_stride]);
+    for (index_t column = whole; column < columns; ++column) to[column] = narrowed(from[column * column_stride]);
   }
 }
 

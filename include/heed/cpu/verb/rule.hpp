@@ -77,12 +77,12 @@ HEED_VERB void apply_rule(Rule const& given, typename Simd::scalar* scores, inde
                           block const& area, cover seen, block_terms<typename Simd::scalar> const& terms,
                           typename Simd::scalar const* row_max, typename Simd::scalar* block_max) {
   local_rule<Rule> rule = given;
-  if constexpr (adjusts<Rule>) {
+  if constexpr (adjusts<Rule> && hides<Rule>) {
     if (seen == cover::full) {
       return rule_lines<Simd, false>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
     }
   }
-  rule_lines<Simd, true>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
+  rule_lines<Simd, hides<Rule>>(rule, scores, lanes, vectors, area, terms, row_max, block_max);
 }
 
 }  // namespace heed::detail
