@@ -166,6 +166,58 @@ TEST(Bf16Units, WhatIsHiddenChangesNothing) {
   }
 }
 
+/// Lanes past the last row repeat it, but no mask has been asked about them: what they would weigh may be infinite.
+TEST(Bf16Units, LanesWithoutARowAddNothing) {
+  for (index_t rows : {2, 6, 16, 34, 48}) {
+    operands given(1, rows, 40, 8, 8);
+    for (index_t d = 0; d < 8; ++d) {
+      given.query(0, 0, rows - 1, d) = given.query(0, 0, rows - 2, d) = bfloat16(4.0f);
+      given.key(0, 0, 0, d) = bfloat16(16.0f);
+    }
+    const std::vector<index_t> query_len = {rows - 1, rows - 1};
+    const auto first_key_is_of_no_row = mask_fn([=](position at) { return at.key != 0 || at.query == rows - 1; });
+    expect_right(given, lengths{.query = query_len} & first_key_is_of_no_row);
+  }
+}
+
+/// The verb for what may be infinite, where nothing is.
+TEST(Bf16Units, KeyGradientsOfWhatAllSeeHaveTheSameBits) {
+  constexpr index_t keys = 19, columns = 32;
+  for (unit const& one : units_here()) {
+    if (one.gradient.round_rows == nullptr) continue;
+    for (index_t rows = 1; rows <= 48; ++rows) {
+      const int vectors = static_cast<int>((rows + 15) / 16);
+      const index_t lanes = 16 * vectors;
+      alignas(64) float tile[keys * 48], scores[keys * 48] = {}, words[keys * 24], from[26 * columns];
+      alignas(64) float plain[keys * columns] = {}, careful[keys * columns] = {};
+      const auto numbers = random_tensor<float>({1, 1, keys, 48}, 21);
+      for (index_t i = 0; i < keys * lanes; ++i) tile[i] = numbers.data()[i];
+      const auto row_values = random_tensor<bfloat16>({1, 1, rows, columns}, 22);
+      one.gradient.pair_rows(row_values.data(), columns, 1, rows, columns, columns, from);
+      one.gradient.round_rows(tile, lanes, vectors, rows, keys, words);
+      one.gradient.key_gradients(words, lanes / 2, keys, from, rows, columns, plain);
+      one.gradient.key_gradients_visible(words, lanes / 2, scores, lanes, keys, from, rows, columns, careful);
+      for (index_t i = 0; i < keys * columns; ++i) ASSERT_EQ(plain[i], careful[i]) << one.name << ", rows " << rows;
+    }
+  }
+}
+
+TEST(Bf16Units, AKeyThatNoRowSeesLeavesStretchesAsTheyAre) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    operands given(1, 48, 65, 64, 64);
+    given.query = random_tensor<bfloat16>({2, 2, 48, 64}, 100 + seed);
+    const attention_options options{.anchor = at_offset(16)};
+    for (unit const& one : units_here()) {
+      const results right = given.run(one, causal{}, options);
+      operands soiled = given;
+      for (index_t b = 0; b < 2; ++b) soiled.value(b, 0, 64, 0) = bfloat16(std::numeric_limits<float>::quiet_NaN());
+      const results found = soiled.run(one, causal{}, options);
+      EXPECT_TRUE(same_bits(right.dk, found.dk)) << one.name;
+      EXPECT_TRUE(same_bits(right.dv, found.dv)) << one.name;
+    }
+  }
+}
+
 TEST(Bf16Units, ThreadsChangeNothing) {
   const operands given(1, 700, 900, 64, 64);
   for (unit const& one : units_here()) {

@@ -76,7 +76,7 @@ void add_to_key_sums(gradient_call<Real> const& all, gradient_work<Real> const& 
   Real const* words = numbers + place;
   index_t stride = at.lanes;
   if (all.multiplies_pairs()) {
-    all.verb.round_rows(words, at.lanes, vectors, keys, work.row_words);
+    all.verb.round_rows(words, at.lanes, vectors, rows, keys, work.row_words);
     words = work.row_words;
     stride = vectors * index_t{run.verb.lanes} / run.verb.elements_per_word;
   }
@@ -173,7 +173,7 @@ void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& wo
     for (index_t i = 0; is_careful && i < keys * at.lanes; ++i) work.seen_scores[i] = work.forward.scores[i];
     Real const* const careful = is_careful ? work.seen_scores : nullptr;
     const bool has_stages = all.bends() || all.wants_stages() || run.cap != Real(0);
-    if (has_stages || all.multiplies_pairs()) clear_unseen(run, at, parts, work.gradient);
+    if (has_stages || is_careful || all.multiplies_pairs()) clear_unseen(run, at, parts, work.gradient);
     for (int i = 0; i < parts.count; ++i) {
       if (parts.items[i].seen == cover::none) continue;
       differentiate_stretch(all, work, tile, at, parts.items[i], rows, careful);
@@ -188,12 +188,7 @@ void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& wo
     }
     if (all.want.dq.given()) add_to_queries(all, work, tile, at, parts, rows, careful);
   };
-  if (is_careful) {
-    const stretch whole{area.key_begin, area.key_end, seen, 0, tile.vectors};
-    pass(stretches{&whole, 1});
-  } else {
-    with_stretches(run, queries, area, seen, pass);
-  }
+  with_stretches(run, queries, area, seen, pass);
 }
 
 }  // namespace HEED_ABI

@@ -93,7 +93,7 @@ struct gradient_verbs {
                         index_t stride, Real* to);
   void (*key_gradients_visible)(Real const* tile, index_t tile_stride, Real const* scores, index_t lanes, index_t keys,
                                 Real const* from, index_t rows, index_t stride, Real* to);
-  void (*round_rows)(Real const* tile, index_t lanes, int vectors, index_t keys,
+  void (*round_rows)(Real const* tile, index_t lanes, int vectors, index_t rows, index_t keys,
                      Real* words);  ///< null where words are Real
   void (*differentiate)(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors, index_t keys,
                         Real to_exponent, Real const* lse, Real const* delta);

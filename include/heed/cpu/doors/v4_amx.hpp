@@ -79,8 +79,9 @@ HEED_DOOR_V4_BF16 void key_gradients_visible(Real const* tile, index_t tile_stri
   detail::key_gradients_visible<bf16_tiles>(tile, tile_stride, scores, lanes, keys, from, rows, stride, to);
 }
 template <class Real>
-HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t keys, Real* words) {
-  detail::round_rows<bf16_tiles>(tile, lanes, vectors, keys, words);
+HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t rows, index_t keys,
+                                  Real* words) {
+  detail::round_rows<bf16_tiles>(tile, lanes, vectors, rows, keys, words);
 }
 
 template <class Real>

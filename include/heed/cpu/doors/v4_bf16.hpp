@@ -85,8 +85,9 @@ HEED_DOOR_V4_BF16 void key_gradients_visible(Real const* tile, index_t tile_stri
   detail::key_gradients_visible<bf16_pairs>(tile, tile_stride, scores, lanes, keys, from, rows, stride, to);
 }
 template <class Real>
-HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t keys, Real* words) {
-  detail::round_rows<bf16_pairs>(tile, lanes, vectors, keys, words);
+HEED_DOOR_V4_BF16 void round_rows(Real const* tile, index_t lanes, int vectors, index_t rows, index_t keys,
+                                  Real* words) {
+  detail::round_rows<bf16_pairs>(tile, lanes, vectors, rows, keys, words);
 }
 template <class Real>
 HEED_DOOR_V4_BF16 bool all_finite(Real const* from, index_t rows, index_t row_stride, index_t columns) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "heed/base/element.hpp"
 #include "heed/base/index.hpp"
 #include "heed/cpu/simd/vector.hpp"
 #include "heed/cpu/verb/scores.hpp"
@@ -145,10 +146,13 @@ HEED_VERB void key_gradients_visible(typename Simd::scalar const* tile, index_t 
   }
 }
 
-/// A tile [keys, lanes], `vectors` of them: to words [keys, vectors of halves] of neighbouring query rows.
+/// A tile [keys, lanes], `vectors` of them: to words [keys, vectors of halves] of neighbouring query rows. Lanes past
+/// `rows` become 0: no rule has been asked about them, and they may be infinite.
 template <class Simd>
-HEED_VERB void round_rows(typename Simd::scalar const* tile, index_t lanes, int vectors, index_t keys,
+HEED_VERB void round_rows(typename Simd::scalar const* tile, index_t lanes, int vectors, index_t rows, index_t keys,
                           typename Simd::scalar* words) noexcept {
+  bfloat16* const first_half = reinterpret_cast<bfloat16*>(words);
+  const index_t halves_in_row = index_t{vectors} * Simd::lanes;
   for (index_t key = 0; key < keys; ++key, tile += lanes) {
     typename Simd::vector first, second;
     typename Simd::shorts halves;
@@ -165,6 +169,11 @@ HEED_VERB void round_rows(typename Simd::scalar const* tile, index_t lanes, int 
     const auto left = __builtin_shufflevector(halves, halves, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     *reinterpret_cast<typename Simd::loose_shorts*>(words) = reinterpret_cast<typename Simd::loose_shorts const&>(left);
     words += Simd::lanes / 2;
+  }
+  for (index_t key = 0; rows < halves_in_row && key < keys; ++key) {
+    for (index_t lane = rows; lane < halves_in_row; ++lane) {
+      first_half[key * halves_in_row + lane] = bfloat16::from_bits(0);
+    }
   }
 }
 
