@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -180,6 +181,47 @@ TEST(Bf16Units, LanesWithoutARowAddNothing) {
       for (index_t key = 0; key < 40; ++key) keep(row, key) = key != 0 || row == rows - 1;
     }
     expect_right(given, lengths{.query = query_len} & keep_mask(keep));
+  }
+}
+
+/// lse is as large as the scores are: what a score differs from it may not drown in its rounding.
+TEST(Bf16Units, HugeScoresHaveTheWeightsOfTheForwardPass) {
+  for (float size : {100.0f, 3000.0f, 1e6f, 1e15f}) {
+    for (bool by_scale : {false, true}) {
+      operands given(1, 64, 64, 32, 32);
+      for (index_t i = 0; !by_scale && i < given.query.size(); ++i) {
+        given.query.data()[i] = bfloat16(static_cast<float>(given.query.data()[i]) * size);
+      }
+      const attention_options options{.scale = by_scale ? double{size} : 0.2};
+      const std::vector<unit> units = units_here();
+      const results right = given.run(units.back(), no_mask{}, options);
+      for (unit const& one : units) {
+        const results found = given.run(one, no_mask{}, options);
+        EXPECT_TRUE(are_close(found.out, right.out, "out")) << one.name << ", " << size;
+        EXPECT_TRUE(are_close(found.dv, right.dv, "dv")) << one.name << ", " << size;
+      }
+    }
+  }
+}
+
+/// Also one whose payload would carry into its sign if it were rounded.
+TEST(Bf16Units, VisibleNanReachesTheRowsThatSeeIt) {
+  for (std::uint32_t payload : {0x7fc00000u, 0x7fffffffu, 0xffffffffu}) {
+    float number;
+    std::memcpy(&number, &payload, sizeof number);
+    const operands given(1, 48, 64, 32, 32);
+    tensor<float, 4> terms({1, 1, 48, 64});
+    terms(0, 0, 5, 7) = number;
+    for (unit const& one : units_here()) {
+      const results found = given.run(one, bias(terms), {});
+      for (auto const* rows : {&found.out, &found.dq}) {
+        EXPECT_TRUE(std::isnan(static_cast<float>((*rows)(0, 0, 5, 3)))) << one.name << ", " << payload;
+        EXPECT_FALSE(std::isnan(static_cast<float>((*rows)(0, 0, 6, 3)))) << one.name << ", " << payload;
+      }
+      for (auto const* rows : {&found.dk, &found.dv}) {
+        EXPECT_TRUE(std::isnan(static_cast<float>((*rows)(0, 0, 7, 3)))) << one.name << ", " << payload;
+      }
+    }
   }
 }
 

@@ -49,7 +49,7 @@ struct gradient_tile {
   index_t rows;
   int vectors;
   key_range keys;        // outside of these nothing is visible
-  Real* lse;             // [lanes], in the unit of scores
+  Real* lse;             // [lanes]
   Real* delta;           // [lanes]: d_out . out - d_lse
   Real* query_gradient;  // [head_dim_qk, lanes], not yet scaled
   double* slots;         // what it adds to the gradients of sinks and stages
@@ -162,7 +162,7 @@ void open_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, 
   all.verb.row_dots(work.d_out, work.out, tile.rows, all.value_columns, tile.delta);
   for (index_t lane = 0; lane < lanes; ++lane) {
     const index_t row = tile.query_begin + lesser(lane, tile.rows - 1);
-    tile.lse[lane] = static_cast<Real>(number_at(want.lse, batch, tile.head, row)) / run.score_unit;
+    tile.lse[lane] = static_cast<Real>(number_at(want.lse, batch, tile.head, row));
     if (want.d_lse.given()) tile.delta[lane] -= static_cast<Real>(number_at(want.d_lse, batch, tile.head, row));
   }
   for (index_t i = 0; i < run.call.head_dim_qk * lanes; ++i) tile.query_gradient[i] = Real(0);
@@ -170,7 +170,7 @@ void open_tile(gradient_call<Real> const& all, gradient_work<Real> const& work, 
   for (index_t number = 0; number < all.sink_count; ++number) {
     const double logit = static_cast<double>(all.sinks[number][tile.head]);
     for (index_t row = 0; row < tile.rows && logit != -infinity<double>; ++row) {
-      const double weight = __builtin_exp(logit - static_cast<double>(tile.lse[row] * run.score_unit));
+      const double weight = __builtin_exp(logit - static_cast<double>(tile.lse[row]));
       tile.slots[number] -= weight * static_cast<double>(tile.delta[row]);
     }
   }

@@ -116,7 +116,7 @@ void differentiate_stretch(gradient_call<Real> const& all, gradient_work<Real> c
     }
     run.verb.drop(keep, at.lanes, vectors, some, run.call.options.drop);
   }
-  all.verb.differentiate(scores, gradient, keep, at.lanes, vectors, keys, run.to_exponent, tile.lse + skipped,
+  all.verb.differentiate(scores, gradient, keep, at.lanes, vectors, keys, run.score_unit, tile.lse + skipped,
                          tile.delta + skipped);
   if (!all.want.dv.given()) return;
   add_to_key_sums(all, work, tile, at, part, work.forward.scores, work.d_out, all.value_columns,

@@ -96,7 +96,7 @@ struct gradient_verbs {
   void (*round_rows)(Real const* tile, index_t lanes, int vectors, index_t rows, index_t keys,
                      Real* words);  ///< null where words are Real
   void (*differentiate)(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors, index_t keys,
-                        Real to_exponent, Real const* lse, Real const* delta);
+                        Real unit, Real const* lse, Real const* delta);
   void (*cap_gradient)(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap);
   void (*row_dots)(Real const* one, Real const* other, index_t rows, index_t stride, Real* out);
   bool (*all_finite)(Real const* from, index_t rows, index_t row_stride, index_t columns);  ///< of words

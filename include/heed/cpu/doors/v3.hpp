@@ -186,8 +186,8 @@ HEED_DOOR_V3 void key_gradients_visible(Real const* tile, index_t tile_stride, R
 }
 template <class Real>
 HEED_DOOR_V3 void differentiate(Real* scores, Real* gradient, Real const* keep, index_t lanes, int vectors,
-                                index_t keys, Real to_exponent, Real const* lse, Real const* delta) {
-  detail::differentiate<pack<Real>>(scores, gradient, keep, lanes, vectors, keys, to_exponent, lse, delta);
+                                index_t keys, Real unit, Real const* lse, Real const* delta) {
+  detail::differentiate<pack<Real>>(scores, gradient, keep, lanes, vectors, keys, unit, lse, delta);
 }
 template <class Real>
 HEED_DOOR_V3 void cap_gradient(Real const* capped, Real* gradient, index_t keys, index_t lanes, int vectors, Real cap) {

@@ -24,6 +24,7 @@ HEED_LEAF_V4_BF16 void bf16_round(void* to, void const* low, void const* high) n
 struct bf16_pairs : simd<float, 16> {
   static constexpr int elements_per_word = 2;
   typedef std::int16_t shorts __attribute__((vector_size(64), may_alias));
+  typedef std::uint32_t bits __attribute__((vector_size(64), may_alias));
 
   /// sum += factor.low * at.low + factor.high * at.high.
   HEED_VERB static void multiply_add(vector& sum, vector const& factor, vector const& at) noexcept {

@@ -11,7 +11,6 @@ namespace heed::detail {
 /// Vectors of pairs of bfloat16 beside tiles, whose rows are one line: sixteen words.
 struct bf16_tiles : bf16_pairs {
   static constexpr int words_per_line = 16;
-  typedef std::uint32_t bits __attribute__((vector_size(64), may_alias));
 
   // Where there are tiles, the instructions of pairs take four times as long as those of plain integers.
 
@@ -23,18 +22,20 @@ struct bf16_tiles : bf16_pairs {
     sum += high;
   }
 
-  /// Words (low, high), each rounded to bfloat16, halves away from 0. A NaN of bfloat16 stays one.
+  /// Words (low, high), each rounded to bfloat16, halves away from 0; NaN stays NaN.
   HEED_VERB static void round_pair(vector& words, vector const& low, vector const& high) noexcept {
-    const bits lower = (reinterpret_cast<bits const&>(low) + 0x8000u) >> 16;
-    const bits upper = (reinterpret_cast<bits const&>(high) + 0x8000u) & 0xffff0000u;
-    const bits both = upper | lower;
+    bits lower, upper;
+    carry_halves(lower, low);
+    carry_halves(upper, high);
+    const bits both = (upper & 0xffff0000u) | lower >> 16;
     words = reinterpret_cast<vector const&>(both);
   }
 
   /// The sixteen of `first`, then those of `second`, rounded the same way.
   HEED_VERB static void round_rows(shorts& halves, vector const& first, vector const& second) noexcept {
-    const bits lower = reinterpret_cast<bits const&>(first) + 0x8000u;
-    const bits upper = reinterpret_cast<bits const&>(second) + 0x8000u;
+    bits lower, upper;
+    carry_halves(lower, first);
+    carry_halves(upper, second);
     halves = __builtin_shufflevector(reinterpret_cast<shorts const&>(lower), reinterpret_cast<shorts const&>(upper), 1,
                                      3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45,
                                      47, 49, 51, 53, 55, 57, 59, 61, 63);
@@ -54,6 +55,13 @@ struct bf16_tiles : bf16_pairs {
     widen_pair(low_at, high_at, at);
     halves[0] += low * low_at;
     halves[1] += high * high_at;
+  }
+
+ private:
+  /// Upper halves become what numbers round to. The payload of a NaN might carry into its sign and beyond.
+  HEED_VERB static void carry_halves(bits& to, vector const& numbers) noexcept {
+    const bits carried = reinterpret_cast<bits const&>(numbers) + 0x8000u;
+    to = numbers == numbers ? carried : bits{} + 0x7fc00000u;
   }
 };
 

@@ -8,11 +8,24 @@
 
 namespace heed::detail {
 
+// A product is rounded before it is used: lse was made of such ones, and huge scores differ from it by nothing only if
+// they are, too. GCC would fuse it with the difference; Clang, between statements, does not.
+template <class Simd>
+HEED_VERB void round_here([[maybe_unused]] typename Simd::vector& product) noexcept {
+#if !defined(__clang__)
+#if defined(__x86_64__)
+  asm("" : "+v"(product));
+#else
+  asm("" : "+w"(product));
+#endif
+#endif
+}
+
 // `Dropped`: `keep` has the factor of each probability.
 template <class Simd, bool Dropped>
 HEED_VERB void differentiate_lines(typename Simd::scalar* scores, typename Simd::scalar* gradient,
                                    typename Simd::scalar const* keep, index_t lanes, int vectors, index_t keys,
-                                   typename Simd::scalar to_exponent, typename Simd::scalar const* lse,
+                                   typename Simd::scalar unit, typename Simd::scalar const* lse,
                                    typename Simd::scalar const* delta) noexcept {
   using Real = typename Simd::scalar;
   using vector = typename Simd::vector;
@@ -27,7 +40,9 @@ HEED_VERB void differentiate_lines(typename Simd::scalar* scores, typename Simd:
       vector score, slope, probability;
       Simd::load(score, scores + place);
       Simd::load(slope, gradient + place);
-      const vector exponent = (score - base) * to_exponent;
+      vector scaled = score * unit;
+      round_here<Simd>(scaled);
+      const vector exponent = (scaled - base) * log2_e<Real>;
       exp2<Simd>(probability, exponent);
       probability = score == minus_infinity ? vector{} : probability;
       vector passed = probability;
@@ -45,18 +60,18 @@ HEED_VERB void differentiate_lines(typename Simd::scalar* scores, typename Simd:
   }
 }
 
-/// scores [keys, lanes], `vectors` of them, become probabilities e^(score - lse), after dropout; gradient, with respect
-/// to probabilities after dropout, becomes that with respect to scores: P (dP - delta), 0 where a score is -inf.
-/// `keep` is null without dropout.
+/// scores [keys, lanes], `vectors` of them, become probabilities e^(score * unit - lse), after dropout; gradient, with
+/// respect to probabilities after dropout, becomes that with respect to scores: P (dP - delta), 0 where a score is
+/// -inf. `keep` is null without dropout.
 template <class Simd>
 HEED_VERB void differentiate(typename Simd::scalar* scores, typename Simd::scalar* gradient,
                              typename Simd::scalar const* keep, index_t lanes, int vectors, index_t keys,
-                             typename Simd::scalar to_exponent, typename Simd::scalar const* lse,
+                             typename Simd::scalar unit, typename Simd::scalar const* lse,
                              typename Simd::scalar const* delta) noexcept {
   if (keep == nullptr) {
-    differentiate_lines<Simd, false>(scores, gradient, keep, lanes, vectors, keys, to_exponent, lse, delta);
+    differentiate_lines<Simd, false>(scores, gradient, keep, lanes, vectors, keys, unit, lse, delta);
   } else {
-    differentiate_lines<Simd, true>(scores, gradient, keep, lanes, vectors, keys, to_exponent, lse, delta);
+    differentiate_lines<Simd, true>(scores, gradient, keep, lanes, vectors, keys, unit, lse, delta);
   }
 }
 

@@ -181,15 +181,15 @@ HEED_VERB void round_rows(typename Simd::scalar const* tile, index_t lanes, int 
 template <class Simd>
 HEED_VERB bool all_pairs_finite(typename Simd::scalar const* from, index_t rows, index_t row_stride,
                                 index_t columns) noexcept {
-  using integers = typename Simd::integers;
-  integers found{};
+  using bits = typename Simd::bits;
+  bits found{};
   std::uint32_t rest = 0;
   for (index_t row = 0; row < rows; ++row, from += row_stride) {
     index_t column = 0;
     for (; column + Simd::lanes <= columns; column += Simd::lanes) {
       typename Simd::vector words;
       Simd::load_unaligned(words, from + column);
-      found |= (reinterpret_cast<integers const&>(words) & 0x7f807f80) + 0x00800080;
+      found |= (reinterpret_cast<bits const&>(words) & 0x7f807f80u) + 0x00800080u;
     }
     for (; column < columns; ++column) {
       std::uint32_t word;
@@ -197,7 +197,7 @@ HEED_VERB bool all_pairs_finite(typename Simd::scalar const* from, index_t rows,
       rest |= (word & 0x7f807f80u) + 0x00800080u;
     }
   }
-  for (int lane = 0; lane < Simd::lanes; ++lane) rest |= static_cast<std::uint32_t>(found[lane]);
+  for (int lane = 0; lane < Simd::lanes; ++lane) rest |= found[lane];
   return (rest & 0x80008000u) == 0;
 }
 
