@@ -22,8 +22,8 @@ struct attention_options {
   /// Which probabilities are dropped; absent: none. Written as `.drop = {.p = 0.1, .seed = 7}`.
   dropout drop{};
   /// Keep probabilities in the accumulate type, and in a backward pass the gradients of scores. Otherwise they are
-  /// rounded to bfloat16 where query, key, value and out (d_out and their gradients) all are, on processors whose bf16 dot product is faster than their float FMA (AMD since Zen 4; Intel
-  /// since Sapphire Rapids, on AMX tiles).
+  /// rounded to bfloat16 where query, key, value and out (d_out and their gradients) all are, on processors whose bf16
+  /// dot product is faster than their float FMA (AMD since Zen 4; Intel since Sapphire Rapids, on AMX tiles).
   bool precise = false;
   /// 0: as many as the affinity mask (or the executor) allows and the work repays; 1: this thread only; n: at most n.
   /// Never changes a bit.

@@ -67,8 +67,8 @@ HEED_VERB void softmax_rows(typename Simd::scalar* scores, index_t score_stride,
   }
 }
 
-/// to = from * factor, in whole vectors, of which only `from` is aligned to them. Returns whether `from` is finite. Zeros lose their sign, which may come from a
-/// value that the row does not even see.
+/// to = from * factor, in whole vectors, of which only `from` is aligned to them. Returns whether `from` is finite.
+/// Zeros lose their sign, which may come from a value that the row does not even see.
 template <class Simd>
 HEED_VERB bool scale_row(typename Simd::scalar const* from, index_t columns, typename Simd::scalar factor,
                          typename Simd::scalar* to) noexcept {
