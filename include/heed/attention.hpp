@@ -111,10 +111,8 @@ void check_or_raise(problem& call, Rule const& rule, char const* function) {
 }
 
 /// Operands that are bfloat16 throughout.
-template <class Query, class Key, class Value>
-inline constexpr bool are_bf16 =
-    element_kind_of<element_of<Query>> == element_kind::bfloat16&& element_kind_of<element_of<Key>> ==
-    element_kind::bfloat16&& element_kind_of<element_of<Value>> == element_kind::bfloat16;
+template <class... Operands>
+inline constexpr bool are_bf16 = ((element_kind_of<element_of<Operands>> == element_kind::bfloat16) && ...);
 
 /// Whether options leave the bf16 dot product to such a call. Its scores are not scaled before the softmax: a huge
 /// scale would not fit there, a tiny one would be lost to underflow, and 0 would not meet the NaN and infinities of
