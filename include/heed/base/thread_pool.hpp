@@ -18,12 +18,24 @@
 
 namespace heed::detail {
 
-/// `count` items for whoever comes first; which thread takes which never shows in a result.
+/// Who takes which item; it never shows in a result.
+enum class dealing : unsigned char {
+  by_thread,  // each thread every so manyth one, so that from call to call it finds them near; then what others left
+  in_order    // the next one to whoever comes, so that an item may wait for those before it
+};
+
+/// `count` items for several threads.
 struct parallel_job {
+  static constexpr int max_hands = 16;  // more threads share them
+  struct alignas(64) hand {
+    index_t taken = 0;  // with an atomic add
+  };
+
   function_ref<void(index_t)> body;
   index_t count;
-  index_t next;                 // taken with an atomic add
+  int hands;                    // to which the items are dealt in turn
   std::exception_ptr* failure;  // the first exception, under the pool's mutex
+  hand items[max_hands] = {};
 };
 
 /// The one state of all translation units; constant-initialised, so that it is there before any constructor runs.
@@ -90,29 +102,43 @@ inline void lock_pool() noexcept {
   if (!spin_until([] { return pthread_mutex_trylock(&pool.mutex) == 0; })) pthread_mutex_lock(&pool.mutex);
 }
 
-inline void take_items(parallel_job& job) noexcept {
+[[nodiscard]] inline int hands_for(int threads, dealing deal) noexcept {
+  return deal == dealing::in_order ? 1 : threads < parallel_job::max_hands ? threads : parallel_job::max_hands;
+}
+
+/// Nothing is taken any more.
+inline void end_early(parallel_job& job) noexcept {
+  for (int hand = 0; hand < job.hands; ++hand) __atomic_store_n(&job.items[hand].taken, job.count, __ATOMIC_RELAXED);
+}
+
+/// The items of one hand, then those that are left of the others.
+inline void take_items(parallel_job& job, index_t first_hand) noexcept {
   const bool was_inside = std::exchange(inside_parallel_for, true);
-  for (;;) {
-    const index_t item = __atomic_fetch_add(&job.next, index_t{1}, __ATOMIC_RELAXED);
-    if (item >= job.count) break;
+  for (index_t turn = 0; turn < job.hands; ++turn) {
+    const index_t hand = (first_hand + turn) % job.hands;
+    for (;;) {
+      const index_t taken = __atomic_fetch_add(&job.items[hand].taken, index_t{1}, __ATOMIC_RELAXED);
+      if (taken >= ceil_div(job.count - hand, job.hands)) break;
 #if HEED_EXCEPTIONS
-    try {
-      job.body(item);
-    } catch (...) {
-      __atomic_store_n(&job.next, job.count, __ATOMIC_RELAXED);
-      lock_pool();
-      if (*job.failure == nullptr) *job.failure = std::current_exception();
-      pthread_mutex_unlock(&pool.mutex);
-    }
+      try {
+        job.body(hand + taken * job.hands);
+      } catch (...) {
+        end_early(job);
+        lock_pool();
+        if (*job.failure == nullptr) *job.failure = std::current_exception();
+        pthread_mutex_unlock(&pool.mutex);
+      }
 #else
-    job.body(item);
+      job.body(hand + taken * job.hands);
 #endif
+    }
   }
   inside_parallel_for = was_inside;
 }
 
 inline void* pool_worker(void* number) noexcept {
-  int& processor = pool.processors[reinterpret_cast<std::intptr_t>(number)];
+  const std::intptr_t worker = reinterpret_cast<std::intptr_t>(number);
+  int& processor = pool.processors[worker];
   unsigned long seen = 0;
   bool patient = false;  // has just worked
   lock_pool();
@@ -136,7 +162,7 @@ inline void* pool_worker(void* number) noexcept {
     __atomic_fetch_add(&pool.active, 1, __ATOMIC_RELAXED);
     parallel_job* const job = pool.job;
     pthread_mutex_unlock(&pool.mutex);
-    take_items(*job);
+    take_items(*job, 1 + worker);
     patient = true;
     lock_pool();
     if (__atomic_sub_fetch(&pool.active, 1, __ATOMIC_RELAXED) == 0) pthread_cond_signal(&pool.done);
@@ -234,13 +260,13 @@ inline void leave_pool() noexcept {
 
 /// Runs `body(item)` for every item in [0, count) on at most `threads` threads, this one among them, and returns when
 /// all are done. A call inside a call, or while another thread uses the pool, runs on its own thread.
-inline void parallel_for(index_t count, int threads, function_ref<void(index_t)> body) {
-  std::exception_ptr failure;
-  parallel_job job{body, count, 0, &failure};
+inline void parallel_for(index_t count, int threads, dealing deal, function_ref<void(index_t)> body) {
   if (threads > count) threads = static_cast<int>(count);
   if (threads > pool_state::max_workers) threads = pool_state::max_workers;
+  std::exception_ptr failure;
+  parallel_job job{body, count, hands_for(threads, deal), &failure};
   const bool shared = threads > 1 && !inside_parallel_for && enter_pool(job, threads);
-  take_items(job);
+  take_items(job, 0);
   if (shared) leave_pool();
 #if HEED_EXCEPTIONS
   if (failure != nullptr) std::rethrow_exception(failure);

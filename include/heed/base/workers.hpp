@@ -32,17 +32,17 @@ struct workers {
   }
 };
 
-/// A job whose tasks an executor runs. Each takes items from the one counter until none is left.
+/// A job whose tasks an executor runs. Each takes items until none is left.
 struct executor_job {
   parallel_job job;
   index_t started;
   index_t finished;
 };
 
-inline void run_executor_task(void const* context, index_t) {
+inline void run_executor_task(void const* context, index_t task) {
   executor_job& shared = *static_cast<executor_job*>(const_cast<void*>(context));
   __atomic_fetch_add(&shared.started, index_t{1}, __ATOMIC_ACQ_REL);
-  take_items(shared.job);
+  take_items(shared.job, task);
   __atomic_fetch_add(&shared.finished, index_t{1}, __ATOMIC_ACQ_REL);
 }
 
@@ -102,12 +102,13 @@ inline void run_alone(index_t count, function_ref<void(index_t)> body) {
 /// Runs `body(item)` for every item in [0, count) on at most `who.threads` threads and returns when all are done. A
 /// call inside a call runs on its own thread and does not ask the executor again. The first exception of a body comes
 /// back to the caller, one of the executor's own passes through.
-inline void parallel_for(index_t count, workers const& who, function_ref<void(index_t)> body) {
+inline void parallel_for(index_t count, workers const& who, function_ref<void(index_t)> body,
+                         dealing deal = dealing::by_thread) {
   const index_t tasks = lesser(who.threads, count);
   if (tasks <= 1 || inside_parallel_for) return run_alone(count, body);
-  if (!who.executor.given()) return parallel_for(count, who.threads, body);
+  if (!who.executor.given()) return parallel_for(count, who.threads, deal, body);
   std::exception_ptr failure;
-  run_on_executor({body, count, 0, &failure}, tasks, who);
+  run_on_executor({body, count, hands_for(static_cast<int>(tasks), deal), &failure}, tasks, who);
 #if HEED_EXCEPTIONS
   if (failure != nullptr) std::rethrow_exception(failure);
 #endif

@@ -128,13 +128,14 @@ void differentiate_unit_together(gradient_call<Real> const& all, gradient_cut co
     unit.open(tile, work);
     for (index_t chunk = 0; chunk < cut.chunks; ++chunk) order.begin(tile, chunk, unit.meets(tile, chunk));
   });
-  parallel_for(cut.chunks, who, [&](index_t chunk) {
+  const auto add_chunk = [&](index_t chunk) {
     const fp_environment worker_environment;
     tile_order::scope scope(order);
     gradient_worker<Real> mine(all);
     unit.add_chunk(chunk, mine.work, order);
     scope.complete();
-  });
+  };
+  parallel_for(cut.chunks, who, add_chunk, dealing::in_order);
   for_tiles([&](index_t tile, gradient_work<Real>& work) { unit.close(tile, work); });
   unit.finish();
 }

@@ -46,42 +46,65 @@ void count_scores(kernel<Real> const& run, query_tile<Real> const& tile, block c
   }
 }
 
-/// Of one batch item. Blocks are `block_keys` keys of one tile of query rows; few rows of a head are one tile.
+/// The blocks of one tile: `block_keys` keys each.
 template <class Real>
-void count_blocks(kernel<Real> const& run, partition const& cut, sequence const& seq, index_t batch, bool few,
-                  block_counts& counts, std::vector<rule_note>& notes) {
+void count_tile(kernel<Real> const& run, sequence const& seq, block const& area, int vectors, bool few,
+                block_counts& counts, std::vector<rule_note>& notes) {
   problem const& call = run.call;
   const bool shows_hidden = call.scores.show_hidden();
-  for (index_t head = 0; head < call.num_heads; ++head) {
-    const auto count_tile = [&](block const& area, int vectors) {
-      query_tile<Real> tile{};
-      tile.head = head;
-      tile.query_begin = area.query_begin;
-      tile.vectors = vectors;
-      tile.rows = area.query_end - area.query_begin;
-      if (area.key_begin < area.key_end) {
-        tile.keys = shows_hidden ? key_range{area.key_begin, area.key_end} : run.rule.visible_keys(area);
-        counts.shown += static_cast<double>(tile.rows) * static_cast<double>(area.key_end - area.key_begin);
-      }
-      for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
-        const block part = visible_block(tile, seq, batch, begin, begin + run.block_keys);
-        const cover seen = part.key_begin < part.key_end ? run.rule.covers(part) : cover::none;
-        counts.skipped += seen == cover::none;
-        counts.full += seen == cover::full;
-        counts.partial += seen == cover::partial;
-        if (seen != cover::none) count_scores(run, tile, part, seen, few, counts);
-      }
-      for (rule_note& note : notes) note.ask(area, run.block_keys, call.seq_len_q, call.seq_len_kv, shows_hidden);
-    };
-    block rows{batch, head, 0, seq.query_len, seq.key_begin, seq.key_end, seq.offset};
-    if (few && seq.query_len > 0) count_tile(rows, 1);
-    // A tile ends where its piece of work does.
-    for (index_t begin = 0; !few && begin < seq.query_len; begin += cut.rows_per_item) {
-      rows.query_begin = begin;
-      rows.query_end = lesser(begin + cut.rows_per_item, seq.query_len);
-      cut_tiles(run.rule, rows, run.verb.lanes, count_tile);
+  query_tile<Real> tile{};
+  tile.head = area.head;
+  tile.query_begin = area.query_begin;
+  tile.vectors = vectors;
+  tile.rows = area.query_end - area.query_begin;
+  if (area.key_begin < area.key_end) {
+    tile.keys = shows_hidden ? key_range{area.key_begin, area.key_end} : run.rule.visible_keys(area);
+    counts.shown += static_cast<double>(tile.rows) * static_cast<double>(area.key_end - area.key_begin);
+  }
+  for (index_t begin = 0; begin < call.seq_len_kv; begin += run.block_keys) {
+    const block part = visible_block(tile, seq, area.batch, begin, begin + run.block_keys);
+    const cover seen = part.key_begin < part.key_end ? run.rule.covers(part) : cover::none;
+    counts.skipped += seen == cover::none;
+    counts.full += seen == cover::full;
+    counts.partial += seen == cover::partial;
+    if (seen != cover::none) count_scores(run, tile, part, seen, few, counts);
+  }
+  for (rule_note& note : notes) note.ask(area, run.block_keys, call.seq_len_q, call.seq_len_kv, shows_hidden);
+}
+
+/// The blocks of rows [row_begin, row_end) of one head; few rows are one tile.
+template <class Real>
+void count_rows(kernel<Real> const& run, index_t batch, index_t head, index_t row_begin, index_t row_end, bool few,
+                block_counts& counts, std::vector<rule_note>& notes) {
+  const sequence seq = sequence_of(run.call, run.rule, batch);
+  const block rows{batch, head, row_begin, lesser(row_end, seq.query_len), seq.key_begin, seq.key_end, seq.offset};
+  if (rows.query_begin >= rows.query_end) return;
+  if (few) return count_tile(run, seq, rows, 1, few, counts, notes);
+  cut_tiles(run.rule, rows, run.verb.lanes,
+            [&](block const& area, int vectors) { count_tile(run, seq, area, vectors, few, counts, notes); });
+}
+
+/// The blocks of all rows, head by head.
+template <class Real>
+void count_heads(kernel<Real> const& run, bool few, block_counts& counts, std::vector<rule_note>& notes) {
+  for (index_t batch = 0; batch < run.call.batch_size; ++batch) {
+    for (index_t head = 0; head < run.call.num_heads; ++head) {
+      count_rows(run, batch, head, 0, run.call.seq_len_q, few, counts, notes);
     }
   }
+}
+
+/// The same piece of work by piece of work: a tile ends where its piece does.
+template <class Real>
+void count_pieces(kernel<Real> const& run, partition const& cut, block_counts& counts, std::vector<rule_note>& notes) {
+  for_each_wave(run.call, cut, run.verb.lanes, [&](index_t, piece_list const& pieces) {
+    for (index_t number = 0; number < pieces.count(); ++number) {
+      const work_part part = pieces[number];
+      for (index_t head = part.head_begin; head < part.head_end; ++head) {
+        count_rows(run, part.batch, head, part.row_begin, part.row_end, false, counts, notes);
+      }
+    }
+  });
 }
 
 /// What options.drop says.
@@ -146,8 +169,10 @@ template <class Real>
   const partition cut = partition_of(run, &estimate);
   const decode_cut splits = few != nullptr ? decode_cut_of(run, *few) : decode_cut{};
   block_counts all;
-  for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    count_blocks(run, cut, sequence_of(call, rule, batch), batch, few != nullptr, all, notes);
+  if (few != nullptr) {
+    count_heads(run, true, all, notes);
+  } else if (!call.nothing_to_do()) {
+    count_pieces(run, cut, all, notes);
   }
   const bool shows_hidden = call.scores.show_hidden(), hold_scores = weights_hold_scores<Real>(call);
   // Tiles are shown the scores that they attend; few rows compute them once more.

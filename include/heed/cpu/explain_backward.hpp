@@ -50,14 +50,9 @@ template <class Real>
   backward_problem const& pass = all.want;
   problem const& call = pass.call;
   kernel<Real> const& run = all.run;
-  double estimate = 0;
-  partition rows = partition_of(run, &estimate);
-  rows.rows_per_item = greater(1, call.seq_len_q);  // tiles end where a sequence does
   const gradient_cut cut = plan(all);
   block_counts counts;
-  for (index_t batch = 0; batch < call.batch_size; ++batch) {
-    count_blocks(run, rows, sequence_of(call, run.rule, batch), batch, false, counts, notes);
-  }
+  count_heads(run, false, counts, notes);
   double bytes = 0;
   const auto count_bytes = [&](operand const& box) {
     if (!box.given()) return;

@@ -47,12 +47,13 @@ template <class Real>
   return {greater(seen.begin, seq.key_begin), lesser(seen.end, seq.key_end)};
 }
 
-/// Packs what any row may see of K and V, of kv heads [first, end) of the batch, in pieces of keys_per_packing.
+/// Packs what any row may see of K and V, of the kv heads of the wave that begins with `first`.
 template <class Real>
-void pack_heads(kernel<Real> const& run, partition const& cut, index_t first, index_t end) {
+void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
   problem const& call = run.call;
   const index_t pieces = ceil_div(call.seq_len_kv, keys_per_packing);
-  parallel_for((end - first) * pieces, workers_of(call, cut.threads), [&](index_t item) {
+  const index_t heads = lesser(cut.heads_per_wave, call.batch_size * call.num_kv_heads - first);
+  parallel_for(heads * pieces, workers_of(call, cut.threads), [&](index_t item) {
     const fp_environment worker_environment;
     const index_t place = item / pieces;
     const index_t batch = (first + place) / call.num_kv_heads;
@@ -86,13 +87,6 @@ void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const&
   kernel<Real> run = kernel_of(call, rule, rule_verb, verb);
   double flops = 0;
   const partition cut = partition_of(run, &flops);
-  const auto attend = [&](index_t first, index_t end) {
-    parallel_for(end - first, workers_of(call, cut.threads), [&](index_t item) {
-      const fp_environment worker_environment;
-      piece<Real>(run, cut, first + item, first + item + cut.threads).attend();
-    });
-  };
-  if (cut.heads_per_wave == 0) return attend(0, cut.items(call));
   const index_t words = packed_words(run, cut.key, cut.value);
   const scratch memory(static_cast<std::size_t>(cut.heads_per_wave * words) * sizeof(Real), scratch_use::shared);
   Real* const packed = reinterpret_cast<Real*>(memory.data());
@@ -103,14 +97,14 @@ void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const&
     run.value = {packed + cut.heads_per_wave * run.key.head_words,
                  ceil_div(call.seq_len_kv, verb.keys_per_line()) * run.value_words(), run.value_words()};
   }
-  const index_t heads = call.batch_size * call.num_kv_heads;
-  const index_t items_per_head = cut.head_chunks * cut.row_chunks;
-  for (index_t first = 0; first < heads; first += cut.heads_per_wave) {
-    const index_t end = lesser(first + cut.heads_per_wave, heads);
-    run.first_packed_head = first;
-    pack_heads(run, cut, first, end);
-    attend(first * items_per_head, end * items_per_head);
-  }
+  for_each_wave(call, cut, verb.lanes, [&](index_t first_head, piece_list const& pieces) {
+    run.first_packed_head = first_head;
+    if (cut.packs_waves) pack_heads(run, cut, first_head);
+    parallel_for(pieces.count(), workers_of(call, cut.threads), [&](index_t number) {
+      const fp_environment worker_environment;
+      piece<Real>(run, cut, pieces, number, number + cut.threads).attend();
+    });
+  });
 }
 
 }  // namespace HEED_ABI

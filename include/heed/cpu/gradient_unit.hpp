@@ -174,13 +174,12 @@ class gradient_unit {
     problem const& call = all.run.call;
     const index_t lanes = all.run.verb.lanes;
     return call.group_size * lanes *
-           (all.run.rule.has_borders ? most_vectors(call.seq_len_q, all.run.verb.lanes)
-                                     : ceil_div(call.seq_len_q, lanes));
+           (all.run.rule.has_borders ? most_vectors(ceil_div(call.seq_len_q, lanes)) : ceil_div(call.seq_len_q, lanes));
   }
   [[nodiscard]] static index_t most_tiles(gradient_call<Real> const& all) noexcept {
     problem const& call = all.run.call;
-    return call.group_size * (all.run.rule.has_borders ? most_vectors(call.seq_len_q, all.run.verb.lanes)
-                                                       : ceil_div(call.seq_len_q, 3 * index_t{all.run.verb.lanes}));
+    const index_t vectors = ceil_div(call.seq_len_q, all.run.verb.lanes);
+    return call.group_size * (all.run.rule.has_borders ? most_vectors(vectors) : ceil_div(vectors, 3));
   }
 
   void carve_tiles(carver& from, index_t lanes, index_t tiles) noexcept {

@@ -93,15 +93,15 @@ template <class Real>
 /// K is used in place where it can be. So is V, except that its pairs are of neighbouring keys and never lie in memory.
 /// Rows served by one kv head and by one piece of work decide who packs; beyond packed_once_bytes each piece does.
 template <class Real>
-[[nodiscard]] placement placement_of(kernel<Real> const& run, operand const& box, index_t rows_per_piece) noexcept {
+[[nodiscard]] placement placement_of(kernel<Real> const& run, operand const& box, index_t piece_rows) noexcept {
   problem const& call = run.call;
   const index_t rows_served = call.group_size * call.seq_len_q;
   const bool is_paired_value = run.verb.elements_per_word > 1 && &box == &call.value;
   if (!is_paired_value && is_read_in_place(run, box)) return placement::in_place;
   const index_t head_words = packed_words(run, placement::packed_once, placement::packed_once);
   const index_t head_bytes = head_words * static_cast<index_t>(sizeof(Real));
-  return rows_served > rows_per_piece && head_bytes <= packed_once_bytes ? placement::packed_once
-                                                                         : placement::packed_by_piece;
+  return rows_served > piece_rows && head_bytes <= packed_once_bytes ? placement::packed_once
+                                                                     : placement::packed_by_piece;
 }
 
 /// Rows [begin, end) of K, or of another operand that is read like it: to `to`.

@@ -20,44 +20,86 @@ inline namespace HEED_ABI {
   return {call.options.executor, threads, call.environment};
 }
 
-/// How a call is cut: one item is some query heads of one key-value head times some query rows. Nothing here shows in a
-/// result: it only chooses how many tiles use a block of keys while it is in the cache, and who computes them.
+/// How a call is cut. A group is some query heads of one kv head, a tile up to three vectors of their rows, and a piece
+/// of work some neighbouring tiles of a group. Nothing here shows in a result: it only chooses how many tiles use a
+/// block of keys while it is in the cache, and who computes them.
 struct partition {
-  index_t heads_per_item = 1;
-  index_t rows_per_item = 1;
-  index_t head_chunks = 1;
-  index_t row_chunks = 1;
+  index_t heads_per_group = 1;
+  index_t groups_per_kv_head = 1;
+  index_t vectors = 0;          // of query rows
+  index_t tiles = 0;            // of these, in a group
+  index_t tiles_per_piece = 1;  // at most
   int threads = 1;
   placement key = placement::in_place;
   placement value = placement::in_place;
-  index_t heads_per_wave = 0;  // kv heads whose K or V are packed at a time; 0: none are packed once
-
-  [[nodiscard]] index_t items(problem const& call) const noexcept {
-    return call.batch_size * call.num_kv_heads * head_chunks * row_chunks;
-  }
-  [[nodiscard]] index_t tiles_per_item(index_t lanes) const noexcept {
-    return heads_per_item * ceil_div(rows_per_item, 3 * lanes);  // four vectors become two tiles as well
-  }
+  index_t heads_per_wave = 0;  // kv heads that are computed before the next ones are begun, or packed
+  bool packs_waves = false;    // what is packed_once, is so for the heads of a wave
 };
 
-/// One item: some query heads of a kv head times some query rows.
+/// One piece of work: some query heads of a kv head times some query rows.
 struct work_part {
   index_t batch, kv_head, head_begin, head_end, row_begin, row_end;
 };
 
-[[nodiscard]] inline work_part part_of(problem const& call, partition const& cut, index_t item) noexcept {
-  work_part part{};
-  // Late rows first: under a causal mask they have the most keys, and the light items are left for the end.
-  part.row_begin = (cut.row_chunks - 1 - item % cut.row_chunks) * cut.rows_per_item;
-  part.row_end = lesser(part.row_begin + cut.rows_per_item, call.seq_len_q);
-  item /= cut.row_chunks;
-  const index_t head_chunk = item % cut.head_chunks;
-  item /= cut.head_chunks;
-  part.kv_head = item % call.num_kv_heads;
-  part.batch = item / call.num_kv_heads;
-  part.head_begin = part.kv_head * call.group_size + head_chunk * cut.heads_per_item;
-  part.head_end = lesser(part.head_begin + cut.heads_per_item, (part.kv_head + 1) * call.group_size);
-  return part;
+/// The pieces of a wave in the order in which they are taken: the groups one after another, each from its last rows to
+/// its first ones, which have the fewest keys under a causal mask. Threads that share the work come to the end of it
+/// tile by tile, so that none waits long for another.
+class piece_list {
+ public:
+  /// Of the kv heads [first_head, first_head + heads) of the batch.
+  piece_list(problem const& call, partition const& cut, int lanes, index_t first_head, index_t heads) noexcept
+      : call_(call), cut_(cut), lanes_(lanes), first_head_(first_head) {
+    const index_t groups = heads * cut.groups_per_kv_head;
+    const index_t tiles_alone = (cut.threads - 1) * cut.tiles_per_piece;
+    const index_t tiles_before = greater(0, groups * cut.tiles - tiles_alone);
+    pieces_per_group_ = ceil_div(cut.tiles, cut.tiles_per_piece);
+    const index_t whole_groups = tiles_before / cut.tiles;
+    const index_t whole_pieces = tiles_before % cut.tiles / cut.tiles_per_piece;
+    pieces_ = whole_groups * pieces_per_group_ + whole_pieces;
+    first_alone_ = whole_groups * cut.tiles + whole_pieces * cut.tiles_per_piece;
+    count_ = pieces_ + groups * cut.tiles - first_alone_;
+  }
+
+  [[nodiscard]] index_t count() const noexcept { return count_; }
+
+  [[nodiscard]] work_part operator[](index_t piece) const noexcept {
+    const bool is_alone = piece >= pieces_;
+    const index_t tile = first_alone_ + piece - pieces_;
+    const index_t group = is_alone ? tile / cut_.tiles : piece / pieces_per_group_;
+    const index_t behind = is_alone ? tile % cut_.tiles : piece % pieces_per_group_ * cut_.tiles_per_piece;
+    const index_t end = cut_.tiles - behind;
+    const index_t head = first_head_ + group / cut_.groups_per_kv_head;
+    work_part part{};
+    part.batch = head / call_.num_kv_heads;
+    part.kv_head = head % call_.num_kv_heads;
+    part.head_begin = part.kv_head * call_.group_size + group % cut_.groups_per_kv_head * cut_.heads_per_group;
+    part.head_end = lesser(part.head_begin + cut_.heads_per_group, (part.kv_head + 1) * call_.group_size);
+    part.row_begin = row_of(greater(0, end - (is_alone ? 1 : cut_.tiles_per_piece)));
+    part.row_end = lesser(row_of(end), call_.seq_len_q);
+    return part;
+  }
+
+ private:
+  /// Tiles are of two vectors rather than one where they cannot all be of three.
+  [[nodiscard]] index_t row_of(index_t tile) const noexcept { return tile * cut_.vectors / cut_.tiles * lanes_; }
+
+  problem const& call_;
+  partition const& cut_;
+  int lanes_;
+  index_t first_head_;
+  index_t pieces_per_group_;
+  index_t pieces_;       // of several tiles each
+  index_t first_alone_;  // the first tile behind them
+  index_t count_;
+};
+
+/// Calls `visit(first_head, pieces)` wave by wave.
+template <class Visit>
+void for_each_wave(problem const& call, partition const& cut, int lanes, Visit const& visit) {
+  const index_t heads = call.batch_size * call.num_kv_heads;
+  for (index_t first = 0; first < heads; first += cut.heads_per_wave) {
+    visit(first, piece_list(call, cut, lanes, first, lesser(cut.heads_per_wave, heads - first)));
+  }
 }
 
 template <class Real>
@@ -87,38 +129,38 @@ template <class Real>
   }
   const index_t full_tile = 3 * run.verb.lanes;
   const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(Real));
-  index_t tiles = greater(1, lesser(rows_per_item / full_tile, tile_scratch_bytes / tile_bytes));
+  index_t tiles = greater(1, lesser(rows_per_piece / full_tile, tile_scratch_bytes / tile_bytes));
   if (call.weights.given()) {
     // Rows that are gone over once more while they are near, if one tile's are.
     const index_t near_tiles =
         near_weights_bytes / (full_tile * greater(1, call.seq_len_kv) * static_cast<index_t>(sizeof(Real)));
     if (near_tiles > 0) tiles = lesser(tiles, near_tiles);
   }
-  cut.heads_per_item = lesser(call.group_size, tiles);
-  cut.rows_per_item = lesser(ceil_div(call.seq_len_q, full_tile), greater(1, tiles / cut.heads_per_item)) * full_tile;
-  const auto count_chunks = [&] {
-    cut.head_chunks = ceil_div(call.group_size, cut.heads_per_item);
-    cut.row_chunks = ceil_div(call.seq_len_q, cut.rows_per_item);
-  };
-  count_chunks();
-  // Enough items that no thread waits long for the last one.
-  while (cut.threads > 1 && cut.items(call) < index_t{4} * cut.threads && cut.rows_per_item > full_tile) {
-    cut.rows_per_item = ceil_div(cut.rows_per_item / 2, full_tile) * full_tile;
-    count_chunks();
+  cut.vectors = ceil_div(call.seq_len_q, run.verb.lanes);
+  cut.tiles = ceil_div(cut.vectors, 3);
+  cut.heads_per_group = lesser(call.group_size, tiles);
+  cut.tiles_per_piece = lesser(cut.tiles, greater(1, tiles / cut.heads_per_group));
+  const index_t kv_heads = call.batch_size * call.num_kv_heads;
+  const auto all_tiles = [&] { return kv_heads * ceil_div(call.group_size, cut.heads_per_group) * cut.tiles; };
+  // Enough of them that no thread waits long for the last one.
+  while (cut.threads > 1 && all_tiles() < index_t{2} * cut.threads && cut.heads_per_group > 1) {
+    cut.heads_per_group = ceil_div(cut.heads_per_group, 2);
   }
-  while (cut.threads > 1 && cut.items(call) < index_t{2} * cut.threads && cut.heads_per_item > 1) {
-    cut.heads_per_item = ceil_div(cut.heads_per_item, 2);
-    count_chunks();
+  cut.threads = static_cast<int>(lesser(cut.threads, all_tiles()));
+  if (cut.threads > 1) {
+    cut.tiles_per_piece = greater(1, lesser(cut.tiles_per_piece, all_tiles() / (4 * cut.threads)));
   }
-  if (cut.items(call) < cut.threads) cut.threads = static_cast<int>(cut.items(call));
-  const index_t rows_per_piece = cut.heads_per_item * cut.rows_per_item;
-  cut.key = placement_of<Real>(run, call.key, rows_per_piece);
-  cut.value = placement_of<Real>(run, call.value, rows_per_piece);
+  cut.groups_per_kv_head = ceil_div(call.group_size, cut.heads_per_group);
+  const index_t piece_rows = cut.heads_per_group * cut.tiles_per_piece * full_tile;
+  cut.key = placement_of<Real>(run, call.key, piece_rows);
+  cut.value = placement_of<Real>(run, call.value, piece_rows);
   const index_t words = packed_words<Real>(run, cut.key, cut.value);
-  if (words > 0) {
+  cut.packs_waves = words > 0;
+  cut.heads_per_wave = kv_heads;
+  if (cut.packs_waves) {
     // One thread goes head by head, while what it packed is near; several share a wave, so that few wait at its end.
-    cut.heads_per_wave = cut.threads == 1 ? 1 : packed_once_bytes / (words * static_cast<index_t>(sizeof(Real)));
-    cut.heads_per_wave = greater(1, lesser(cut.heads_per_wave, call.batch_size * call.num_kv_heads));
+    const index_t most = cut.threads == 1 ? 1 : packed_once_bytes / (words * static_cast<index_t>(sizeof(Real)));
+    cut.heads_per_wave = greater(1, lesser(most, kv_heads));
   }
   return cut;
 }

@@ -8,17 +8,17 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// One item, with its tiles carved out of a thread's scratch.
+/// One piece, with its tiles carved out of a thread's scratch.
 template <class Real>
 class piece {
  public:
-  /// `next`: what this thread will probably do afterwards; none from cut.items on.
-  piece(kernel<Real> const& run, partition const& cut, index_t item, index_t next)
-      : run_(run), cut_(cut), part_(part_of(run.call, cut, item)), seq_(sequence_of(run.call, run.rule, part_.batch)) {
-    if (next < cut.items(run.call)) want(part_of(run.call, cut, next));
+  /// `next`: a piece that this thread will probably do afterwards; none from pieces.count() on.
+  piece(kernel<Real> const& run, partition const& cut, piece_list const& pieces, index_t number, index_t next)
+      : run_(run), cut_(cut), part_(pieces[number]), seq_(sequence_of(run.call, run.rule, part_.batch)) {
+    if (next < pieces.count()) want(pieces[next]);
   }
 
-  /// Bytes of scratch, for any item of the call.
+  /// Bytes of scratch, for any piece of the call.
   [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, partition const& cut) noexcept {
     carver count(nullptr);
     workspace<Real> work{};
@@ -46,7 +46,7 @@ class piece {
                        seq_.offset};
       cut_tiles(run_.rule, rows, run_.verb.lanes,
                 [&](block const& area, int vectors) { open_tile(from, area, vectors); });
-      // Rows of the item that lie past the sequence's query length.
+      // Rows of the piece that lie past the sequence's query length.
       for (index_t row = greater(part_.row_begin, rows_there); row < part_.row_end; ++row) {
         write_empty_row(run_.call, part_.batch, head, row);
       }
@@ -60,7 +60,7 @@ class piece {
   }
 
  private:
-  /// Asks for the rows of another item, if its K and V are small enough to be near by then and lie together.
+  /// Asks for the rows of another piece, if its K and V are small enough to be near by then and lie together.
   void want(work_part const& part) noexcept {
     problem const& call = run_.call;
     for (operand const* box : {&call.query, &call.key, &call.value, &call.out}) {
@@ -75,8 +75,7 @@ class piece {
 
   /// Tiles that a rule cuts may be of one vector each, but no more vectors than most_vectors.
   [[nodiscard]] static index_t most_tiles(kernel<Real> const& run, partition const& cut) noexcept {
-    return run.rule.has_borders ? cut.heads_per_item * most_vectors(cut.rows_per_item, run.verb.lanes)
-                                : cut.tiles_per_item(run.verb.lanes);
+    return cut.heads_per_group * (run.rule.has_borders ? most_vectors(3 * cut.tiles_per_piece) : cut.tiles_per_piece);
   }
 
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {

@@ -87,10 +87,9 @@ void cut_tiles(rule_view const& rule, block const& rows, int lanes, Visit const&
   }
 }
 
-/// Vectors of the tiles of so many rows, at most: a segment loses less than one to lanes that are idle.
-[[nodiscard]] constexpr index_t most_vectors(index_t rows, int lanes) noexcept {
-  const index_t full = ceil_div(rows, lanes);
-  return full + ceil_div(full, vectors_per_segment);
+/// Tiles that `vectors` of query rows become, at most: a segment loses less than one vector to lanes that are idle.
+[[nodiscard]] constexpr index_t most_vectors(index_t vectors) noexcept {
+  return vectors + ceil_div(vectors, vectors_per_segment);
 }
 
 /// The part of a tile's block of scores in keys [begin, end) that may be visible.

@@ -23,7 +23,7 @@ inline constexpr index_t keys_per_question = 16;
 inline constexpr index_t vectors_per_segment = 2;
 
 /// Query rows of one piece of work: how often a block of K and V is used once it is in the cache.
-inline constexpr index_t rows_per_item = 384;
+inline constexpr index_t rows_per_piece = 384;
 
 /// Scratch of one thread for the query tiles of a piece of work.
 inline constexpr index_t tile_scratch_bytes = 640 * 1024;
