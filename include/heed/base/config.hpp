@@ -102,6 +102,7 @@
 // Loops over the accumulators of a register tile: unless every one of them is unrolled, the tile lives on the stack.
 #define HEED_UNROLL _Pragma("GCC unroll 16")
 #define HEED_UNROLL_4 _Pragma("GCC unroll 4")
+#define HEED_UNROLL_8 _Pragma("GCC unroll 8")
 
 #if defined(__cpp_exceptions)
 #define HEED_EXCEPTIONS 1

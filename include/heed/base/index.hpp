@@ -15,8 +15,18 @@ namespace detail {
 [[nodiscard]] HEED_FN constexpr index_t lesser(index_t a, index_t b) noexcept { return a < b ? a : b; }
 [[nodiscard]] HEED_FN constexpr index_t greater(index_t a, index_t b) noexcept { return a > b ? a : b; }
 
+/// a / b and its rest, for a >= 0 and b > 0. A small call divides by what is larger, time and again.
+struct quotient {
+  index_t whole, rest;
+};
+[[nodiscard]] HEED_FN constexpr quotient divide(index_t a, index_t b) noexcept {
+  return a < b ? quotient{0, a} : quotient{a / b, a % b};
+}
+
 /// a / b rounded up, for a >= 0 and b > 0.
-[[nodiscard]] HEED_FN constexpr index_t ceil_div(index_t a, index_t b) noexcept { return a / b + (a % b != 0); }
+[[nodiscard]] HEED_FN constexpr index_t ceil_div(index_t a, index_t b) noexcept {
+  return a <= b ? a > 0 : a / b + (a % b != 0);
+}
 
 /// |a|; the one value without an absolute becomes the largest.
 [[nodiscard]] HEED_FN constexpr index_t magnitude(index_t a) noexcept {

@@ -69,9 +69,9 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
                     run.key.first + place * run.key.head_words + begin * run.key.row_words);
     }
     if (run.value.first != nullptr) {
-      pack_value_rows(
-          run, call.value, batch, head, begin, last,
-          run.value.first + place * run.value.head_words + begin / run.verb.keys_per_line() * run.value.row_words);
+      pack_value_rows(run, call.value, batch, head, begin, last,
+                      run.value.first + place * run.value.head_words +
+                          div_pow2(begin, run.verb.keys_per_line()) * run.value.row_words);
     }
   });
 }
@@ -95,7 +95,7 @@ void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const&
   }
   if (cut.value == placement::packed_once) {
     run.value = {packed + cut.heads_per_wave * run.key.head_words,
-                 ceil_div(call.seq_len_kv, verb.keys_per_line()) * run.value_words(), run.value_words()};
+                 ceil_div_pow2(call.seq_len_kv, verb.keys_per_line()) * run.value_words(), run.value_words()};
   }
   for_each_wave(call, cut, verb.lanes, [&](index_t first_head, piece_list const& pieces) {
     run.first_packed_head = first_head;

@@ -128,7 +128,7 @@ template <class Real>
 void add_to_queries(gradient_call<Real> const& all, gradient_work<Real> const& work, gradient_tile<Real> const& tile,
                     tile_block const& at, stretches const& parts, chunk_rows<Real> const& rows, Real const* careful) {
   kernel<Real> const& run = all.run;
-  const index_t step = run.verb.keys_per_line(), base = at.area.key_begin / step;
+  const index_t step = run.verb.keys_per_line(), base = div_pow2(at.area.key_begin, step);
   const index_t keys = at.lead + at.area.key_end - at.area.key_begin;
   const auto lines_from = [&](index_t line) { return rows.key_lines.at(line - rows.first / step); };
   if (all.multiplies_pairs()) run.verb.round_pairs(work.gradient, run.whole_lines(keys), tile.vectors);
@@ -155,7 +155,7 @@ void differentiate_block(gradient_call<Real> const& all, gradient_work<Real>& wo
                          block const& area, cover seen, chunk_rows<Real> const& rows, bool is_careful,
                          Wait const& wait) {
   kernel<Real> const& run = all.run;
-  const tile_block at{area, index_t{tile.vectors} * run.verb.lanes, area.key_begin % run.verb.keys_per_line()};
+  const tile_block at{area, index_t{tile.vectors} * run.verb.lanes, mod_pow2(area.key_begin, run.verb.keys_per_line())};
   query_tile<Real> queries{};
   queries.head = tile.head;
   queries.query_begin = tile.query_begin;

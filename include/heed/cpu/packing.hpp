@@ -1,6 +1,7 @@
 // K and V as the verbs take them: where they lie, packed by a piece of work for itself, or packed once per kv head.
 #pragma once
 
+#include "heed/base/power_of_2.hpp"
 #include "heed/cpu/table.hpp"
 #include "heed/cpu/tuning.hpp"
 #include "heed/view/problem.hpp"
@@ -41,17 +42,13 @@ struct kernel {
 
   /// Words in a packed row: one for each element, or for two of them; whole lines.
   [[nodiscard]] index_t words_of(index_t columns) const noexcept {
-    return ceil_div(columns, verb.keys_per_line()) * verb.words_per_line;
+    return ceil_div_pow2(columns, verb.keys_per_line()) * verb.words_per_line;
   }
   [[nodiscard]] index_t query_words() const noexcept { return words_of(call.head_dim_qk); }
   /// Words in a row of V: those of keys_per_line neighbouring keys.
   [[nodiscard]] index_t value_words() const noexcept { return call.head_dim_v * verb.words_per_line; }
-  [[nodiscard]] index_t whole_words(index_t keys) const noexcept {
-    return ceil_div(keys, verb.elements_per_word) * verb.elements_per_word;
-  }
-  [[nodiscard]] index_t whole_lines(index_t keys) const noexcept {
-    return ceil_div(keys, verb.keys_per_line()) * verb.keys_per_line();
-  }
+  [[nodiscard]] index_t whole_words(index_t keys) const noexcept { return round_up_pow2(keys, verb.elements_per_word); }
+  [[nodiscard]] index_t whole_lines(index_t keys) const noexcept { return round_up_pow2(keys, verb.keys_per_line()); }
 };
 
 /// Whether the elements of a row are words of the verbs, whole lines of them, and follow one another: then they are
@@ -62,7 +59,7 @@ template <class Real>
   if (elements_per_word == 1) {
     return box.kind == (sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64);
   }
-  if (box.extents[3] % (elements_per_word * words_per_line) != 0) return false;
+  if (mod_pow2(box.extents[3], elements_per_word * words_per_line) != 0) return false;
   const index_t odd = box.strides[0] | box.strides[1] | box.strides[2];
   return odd % 2 == 0 && reinterpret_cast<std::uintptr_t>(box.data) % 4 == 0;
 }
@@ -78,7 +75,7 @@ template <class Real>
 template <class Real>
 [[nodiscard]] index_t packed_words(kernel<Real> const& run, placement key, placement value) noexcept {
   const index_t key_words = run.call.seq_len_kv * run.query_words();
-  const index_t value_words = ceil_div(run.call.seq_len_kv, run.verb.keys_per_line()) * run.value_words();
+  const index_t value_words = ceil_div_pow2(run.call.seq_len_kv, run.verb.keys_per_line()) * run.value_words();
   return (key == placement::packed_once ? key_words : 0) + (value == placement::packed_once ? value_words : 0);
 }
 
@@ -120,8 +117,8 @@ void pack_value_rows(kernel<Real> const& run, operand const& box, index_t batch,
   if (run.verb.pack_value == nullptr) {
     return run.verb.pack_rows(first, box.kind, box.strides[2], box.strides[3], end - begin, box.extents[3], to);
   }
-  run.verb.pack_value(first, box.kind, box.strides[2], box.strides[3], begin % run.verb.keys_per_line(), end - begin,
-                      box.extents[3], to);
+  run.verb.pack_value(first, box.kind, box.strides[2], box.strides[3], mod_pow2(begin, run.verb.keys_per_line()),
+                      end - begin, box.extents[3], to);
 }
 
 /// Rows of K, or rows of V, which hold a line of keys each, from one key on.
@@ -138,7 +135,8 @@ template <class Real>
 [[nodiscard]] key_rows<Real> rows_like_key(kernel<Real> const& run, operand const& box, Real* packed, index_t batch,
                                            index_t head, index_t begin, index_t end) {
   if (packed == nullptr) {
-    return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2] / run.verb.elements_per_word};
+    return {static_cast<Real const*>(box.row(batch, head, begin)),
+            div_pow2(box.strides[2], run.verb.elements_per_word)};
   }
   pack_key_rows(run, box, batch, head, begin, end, packed);
   return {packed, run.words_of(box.extents[3])};
@@ -162,7 +160,7 @@ template <class Real>
   operand const& box = run.call.value;
   if (run.value.first != nullptr) {
     const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
-    const index_t row = begin / run.verb.keys_per_line();
+    const index_t row = div_pow2(begin, run.verb.keys_per_line());
     return {run.value.first + place * run.value.head_words + row * run.value.row_words, run.value.row_words};
   }
   if (packed == nullptr) return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};

@@ -53,10 +53,10 @@ class piece_list {
     const index_t tiles_alone = (cut.threads - 1) * cut.tiles_per_piece;
     const index_t tiles_before = greater(0, groups * cut.tiles - tiles_alone);
     pieces_per_group_ = ceil_div(cut.tiles, cut.tiles_per_piece);
-    const index_t whole_groups = tiles_before / cut.tiles;
-    const index_t whole_pieces = tiles_before % cut.tiles / cut.tiles_per_piece;
-    pieces_ = whole_groups * pieces_per_group_ + whole_pieces;
-    first_alone_ = whole_groups * cut.tiles + whole_pieces * cut.tiles_per_piece;
+    const quotient before = tiles_alone == 0 ? quotient{groups, 0} : divide(tiles_before, cut.tiles);
+    const index_t whole_pieces = divide(before.rest, cut.tiles_per_piece).whole;
+    pieces_ = before.whole * pieces_per_group_ + whole_pieces;
+    first_alone_ = before.whole * cut.tiles + whole_pieces * cut.tiles_per_piece;
     count_ = pieces_ + groups * cut.tiles - first_alone_;
   }
 
@@ -64,15 +64,15 @@ class piece_list {
 
   [[nodiscard]] work_part operator[](index_t piece) const noexcept {
     const bool is_alone = piece >= pieces_;
-    const index_t tile = first_alone_ + piece - pieces_;
-    const index_t group = is_alone ? tile / cut_.tiles : piece / pieces_per_group_;
-    const index_t behind = is_alone ? tile % cut_.tiles : piece % pieces_per_group_ * cut_.tiles_per_piece;
-    const index_t end = cut_.tiles - behind;
-    const index_t head = first_head_ + group / cut_.groups_per_kv_head;
+    const quotient group =
+        is_alone ? divide(first_alone_ + piece - pieces_, cut_.tiles) : divide(piece, pieces_per_group_);
+    const index_t end = cut_.tiles - group.rest * (is_alone ? 1 : cut_.tiles_per_piece);
+    const quotient head = divide(group.whole, cut_.groups_per_kv_head);
+    const quotient batch = divide(first_head_ + head.whole, call_.num_kv_heads);
     work_part part{};
-    part.batch = head / call_.num_kv_heads;
-    part.kv_head = head % call_.num_kv_heads;
-    part.head_begin = part.kv_head * call_.group_size + group % cut_.groups_per_kv_head * cut_.heads_per_group;
+    part.batch = batch.whole;
+    part.kv_head = batch.rest;
+    part.head_begin = part.kv_head * call_.group_size + head.rest * cut_.heads_per_group;
     part.head_end = lesser(part.head_begin + cut_.heads_per_group, (part.kv_head + 1) * call_.group_size);
     part.row_begin = row_of(greater(0, end - (is_alone ? 1 : cut_.tiles_per_piece)));
     part.row_end = lesser(row_of(end), call_.seq_len_q);
@@ -81,7 +81,9 @@ class piece_list {
 
  private:
   /// Tiles are of two vectors rather than one where they cannot all be of three.
-  [[nodiscard]] index_t row_of(index_t tile) const noexcept { return tile * cut_.vectors / cut_.tiles * lanes_; }
+  [[nodiscard]] index_t row_of(index_t tile) const noexcept {
+    return tile == cut_.tiles ? cut_.vectors * lanes_ : divide(tile * cut_.vectors, cut_.tiles).whole * lanes_;
+  }
 
   problem const& call_;
   partition const& cut_;
@@ -122,24 +124,25 @@ template <class Real>
               static_cast<double>(call.head_dim_qk + call.head_dim_v);
   }
   partition cut;
-  const double repaid = *flops / flops_per_thread;
-  if (call.options.threads != 1 && repaid >= 2) {
+  if (call.options.threads != 1 && *flops >= 2 * flops_per_thread) {
+    const double repaid = *flops / flops_per_thread;
     const int wanted = call.options.threads == 0 ? workers_of(call, 0).available() : call.options.threads;
     cut.threads = repaid < wanted ? static_cast<int>(repaid) : wanted;
   }
   const index_t full_tile = 3 * run.verb.lanes;
   const index_t tile_bytes = full_tile * (call.head_dim_qk + call.head_dim_v + 3) * static_cast<index_t>(sizeof(Real));
-  index_t tiles = greater(1, lesser(rows_per_piece / full_tile, tile_scratch_bytes / tile_bytes));
+  index_t tiles = div_pow2(rows_per_piece, run.verb.lanes) / 3;
+  if (tiles * tile_bytes > tile_scratch_bytes) tiles = greater(1, tile_scratch_bytes / tile_bytes);
   if (call.weights.given()) {
     // Rows that are gone over once more while they are near, if one tile's are.
     const index_t near_tiles =
         near_weights_bytes / (full_tile * greater(1, call.seq_len_kv) * static_cast<index_t>(sizeof(Real)));
     if (near_tiles > 0) tiles = lesser(tiles, near_tiles);
   }
-  cut.vectors = ceil_div(call.seq_len_q, run.verb.lanes);
+  cut.vectors = ceil_div_pow2(call.seq_len_q, run.verb.lanes);
   cut.tiles = ceil_div(cut.vectors, 3);
   cut.heads_per_group = lesser(call.group_size, tiles);
-  cut.tiles_per_piece = lesser(cut.tiles, greater(1, tiles / cut.heads_per_group));
+  cut.tiles_per_piece = cut.tiles * cut.heads_per_group <= tiles ? cut.tiles : greater(1, tiles / cut.heads_per_group);
   const index_t kv_heads = call.batch_size * call.num_kv_heads;
   const auto all_tiles = [&] { return kv_heads * ceil_div(call.group_size, cut.heads_per_group) * cut.tiles; };
   // Enough of them that no thread waits long for the last one.

@@ -97,8 +97,8 @@ class piece {
       work.key = from.template take<Real>(keys * static_cast<std::size_t>(run.query_words()));
     }
     if (cut.value == placement::packed_by_piece) {
-      work.value = from.template take<Real>(keys / static_cast<std::size_t>(run.verb.keys_per_line()) *
-                                            static_cast<std::size_t>(run.value_words()));
+      work.value = from.template take<Real>(
+          static_cast<std::size_t>(div_pow2(block_keys, run.verb.keys_per_line()) * run.value_words()));
     }
   }
 
@@ -130,7 +130,7 @@ class piece {
     const int step = run_.verb.elements_per_word;
     void const* const first = query.row(part_.batch, tile.head, tile.query_begin);
     Real const* rows = static_cast<Real const*>(first);
-    index_t row_stride = query.strides[2] / step;
+    index_t row_stride = div_pow2(query.strides[2], step);
     if (!has_plain_rows<Real>(query, step, run_.verb.words_per_line)) {
       run_.verb.pack_rows(first, query.kind, query.strides[2], query.strides[3], tile.rows, query.extents[3],
                           work_.spare);

@@ -55,8 +55,8 @@ struct workspace {
 
 /// Vectors of the next tile where `rows` are left: three, but two and two for the rest of four, so that no lane is
 /// idle.
-[[nodiscard]] constexpr int vectors_for(index_t rows, int lanes) noexcept {
-  const index_t needed = ceil_div(rows, lanes);
+[[nodiscard]] inline int vectors_for(index_t rows, int lanes) noexcept {
+  const index_t needed = ceil_div_pow2(rows, lanes);
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
 }
 

@@ -56,7 +56,7 @@ struct stretch_list {
   for (index_t begin = area.key_begin; begin < area.key_end;) {
     block part = area;
     part.key_begin = begin;
-    part.key_end = lesser((begin / step + 1) * step, area.key_end);
+    part.key_end = lesser(round_down_pow2(begin, step) + step, area.key_end);
     stretch next{begin, part.key_end, rule.covers(part), 0, vectors};
     const auto sees_none = [&](int vector) { return rule.covers(vector_of(part, vector, lanes)) == cover::none; };
     if (next.seen == cover::partial) {

@@ -28,7 +28,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
     all = {lesser(all.begin, tiles[t].keys.begin), greater(all.end, tiles[t].keys.end)};
   }
-  for (index_t begin = all.begin / run.block_keys * run.block_keys; begin < all.end; begin += run.block_keys) {
+  for (index_t begin = round_down_pow2(all.begin, run.block_keys); begin < all.end; begin += run.block_keys) {
     const index_t end = lesser(begin + run.block_keys, all.end);
     const index_t first = greater(begin, all.begin);
     const int step = run.verb.keys_per_line();
@@ -45,7 +45,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
         loaded = true;
       }
       visit(tiles[t], area, seen, key_rows<Real>{key.at(area.key_begin - first), key.stride},
-            key_rows<Real>{value.at(area.key_begin / step - first / step), value.stride});
+            key_rows<Real>{value.at(div_pow2(area.key_begin, step) - div_pow2(first, step)), value.stride});
     }
   }
 }
@@ -139,7 +139,7 @@ template <class Real>
                                   block const& area, stretches const& parts, key_rows<Real> key,
                                   bool shows_hidden = false) {
   const index_t lanes = tile.vectors * run.verb.lanes;
-  const index_t lead = area.key_begin % run.verb.keys_per_line();
+  const index_t lead = mod_pow2(area.key_begin, run.verb.keys_per_line());
   const index_t end = lead + area.key_end - area.key_begin;
   const index_t keys = run.whole_words(end);
   fill(work.scores, lead * lanes, -infinity<Real>);
@@ -169,12 +169,12 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
   const index_t lanes = tile.vectors * run.verb.lanes;
   const index_t step = run.verb.keys_per_line();
   const int elements = run.verb.elements_per_word;
-  const index_t words_end = run.whole_lines(keys) / elements;
-  for (index_t lane = keys / elements * lanes; lane < words_end * lanes; ++lane) work.scores[lane] = Real(0);
-  const index_t base = area.key_begin / step;
+  const index_t words_end = div_pow2(run.whole_lines(keys), elements);
+  for (index_t lane = div_pow2(keys, elements) * lanes; lane < words_end * lanes; ++lane) work.scores[lane] = Real(0);
+  const index_t base = div_pow2(area.key_begin, step);
   const auto add = [&](stretch const& part, Real const* rescale) {  // null: into a tile that holds nothing
-    const index_t first = part.key_begin / step - base;
-    const index_t rows = part.seen == cover::none ? 0 : ceil_div(part.key_end, step) - base - first;
+    const index_t first = div_pow2(part.key_begin, step) - base;
+    const index_t rows = part.seen == cover::none ? 0 : ceil_div_pow2(part.key_end, step) - base - first;
     const index_t words = rows * run.verb.words_per_line;
     const index_t skipped = part.first_vector * run.verb.lanes;
     run.verb.accumulate[part.end_vector - part.first_vector - 1](

@@ -53,7 +53,8 @@ void show_scores(kernel<Real> const& run, workspace<Real> const& work, query_til
 template <class Real>
 void show_after_rule(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
                      block const& area, cover seen) noexcept {
-  Real const* const scores = work.scores + area.key_begin % run.verb.keys_per_line() * tile.vectors * run.verb.lanes;
+  Real const* const scores =
+      work.scores + mod_pow2(area.key_begin, run.verb.keys_per_line()) * tile.vectors * run.verb.lanes;
   show_scores(run, work, tile, area, scores, score_stage::biased, run.score_unit);
   if (seen == cover::none || !weights_hold_scores<Real>(run.call)) return;
   unpack(run, work, area.batch, tile, scores, ones<Real>.lanes, run.call.weights, area.key_begin,

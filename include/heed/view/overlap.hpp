@@ -134,12 +134,16 @@ struct byte_range {
   return search.find_nonzero(1 - bytes, bytes - 1);
 }
 
+/// Whether an operand has no byte in a range: it may be absent or empty.
+[[nodiscard]] inline bool lies_outside(operand const& box, byte_range const& range) noexcept {
+  if (!box.given() || box.empty()) return true;
+  const byte_range own = range_of(box);
+  return own.end <= range.begin || range.end <= own.begin;
+}
+
 /// Whether two operands share a byte. Sizes are known to fit.
 [[nodiscard]] inline overlap overlaps(operand const& one, operand const& other) noexcept {
-  if (!one.given() || !other.given() || one.empty() || other.empty()) return overlap::no;
-  const byte_range here = range_of(one);
-  const byte_range there = range_of(other);
-  if (here.end <= there.begin || there.end <= here.begin) return overlap::no;
+  if (!one.given() || one.empty() || lies_outside(other, range_of(one))) return overlap::no;
   lattice_search search;
   const index_t one_bytes = element_size(one.kind);
   const index_t other_bytes = element_size(other.kind);

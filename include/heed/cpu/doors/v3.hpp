@@ -22,8 +22,10 @@ namespace v3 {
 
 template <class Real>
 using pack = simd<Real, 32 / static_cast<int>(sizeof(Real))>;
-inline constexpr int tile_rows = 4;  // keys or value dimensions in one register tile
-inline constexpr int row_tile = 2;   // vectors beside each other in a tile of four rows
+// Keys or value dimensions in one register tile: more beside a single vector, which would wait for its multiply-adds.
+template <int Vectors>
+inline constexpr int tile_rows = Vectors == 1 ? 8 : 4;
+inline constexpr int row_tile = 2;  // vectors beside each other in a tile of four rows
 // Keys, and vectors of columns, in one register tile of their gradients.
 inline constexpr int gradient_keys = 6;
 inline constexpr int gradient_vectors = 2;
@@ -31,8 +33,8 @@ inline constexpr int gradient_vectors = 2;
 template <class Real, int Vectors>
 HEED_DOOR_V3 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                          index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max, block_max,
-                                                 ahead);
+  detail::scores<pack<Real>, tile_rows<Vectors>, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max,
+                                                          block_max, ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V3 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -42,8 +44,8 @@ HEED_DOOR_V3 void softmax(Real* scores, index_t keys, Real to_exponent, Real con
 template <class Real, int Vectors>
 HEED_DOOR_V3 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
                              index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
-  detail::accumulate<pack<Real>, tile_rows, Vectors>(probabilities, value, value_stride, keys, head_dim, lanes, out,
-                                                     rescale, ahead);
+  detail::accumulate<pack<Real>, tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, keys, head_dim, lanes,
+                                                              out, rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V3 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,

@@ -11,8 +11,8 @@ namespace v4_bf16 {
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                               index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<bf16_pairs, v4::tile_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max,
-                                                     block_max, ahead);
+  detail::scores<bf16_pairs, v4::tile_rows<Vectors>, Vectors>(query, key, key_stride, keys, head_dim, lanes, to,
+                                                              row_max, block_max, ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -22,8 +22,8 @@ HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Rea
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
                                   index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
-  detail::accumulate<bf16_pairs, v4::tile_rows, Vectors>(probabilities, value, value_stride, words, head_dim, lanes,
-                                                         out, rescale, ahead);
+  detail::accumulate<bf16_pairs, v4::tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, words, head_dim,
+                                                                  lanes, out, rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V4_BF16 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,

@@ -51,13 +51,53 @@ HEED_VERB void horner(Vector& to, Vector const& at) noexcept {
 #if defined(__x86_64__) && defined(__clang__)
 // Clang wants an instruction in a function that has its instruction set; its doors have it too, and inline these.
 typedef float exp2_lanes __attribute__((vector_size(64), may_alias));
-HEED_LEAF_V4 void fraction_of(void* to, void const* from) noexcept {
+typedef double exp2_wide_lanes __attribute__((vector_size(64), may_alias));
+HEED_LEAF_V4 void fraction_of(float, void* to, void const* from) noexcept {
   *static_cast<exp2_lanes*>(to) =
       __builtin_ia32_reduceps512_mask(*static_cast<exp2_lanes const*>(from), 9, exp2_lanes{}, 0xffff, 4);
 }
-HEED_LEAF_V4 void times_power_of_2(void* to, void const* factor, void const* exponent) noexcept {
+HEED_LEAF_V4 void fraction_of(double, void* to, void const* from) noexcept {
+  *static_cast<exp2_wide_lanes*>(to) =
+      __builtin_ia32_reducepd512_mask(*static_cast<exp2_wide_lanes const*>(from), 8, exp2_wide_lanes{}, 0xff, 4);
+}
+HEED_LEAF_V4 void times_power_of_2(float, void* to, void const* factor, void const* exponent) noexcept {
   *static_cast<exp2_lanes*>(to) = __builtin_ia32_scalefps512_mask(
       *static_cast<exp2_lanes const*>(factor), *static_cast<exp2_lanes const*>(exponent), exp2_lanes{}, 0xffff, 4);
+}
+HEED_LEAF_V4 void times_power_of_2(double, void* to, void const* factor, void const* exponent) noexcept {
+  *static_cast<exp2_wide_lanes*>(to) =
+      __builtin_ia32_scalefpd512_mask(*static_cast<exp2_wide_lanes const*>(factor),
+                                      *static_cast<exp2_wide_lanes const*>(exponent), exp2_wide_lanes{}, 0xff, 4);
+}
+#endif
+
+#if defined(__x86_64__)
+// What AVX-512 has one instruction for: of each lane what floor (float) or the nearest integer (double) leaves, and
+// factor * 2^floor(exponent). Both take -inf and NaN as they should.
+template <class Simd>
+HEED_VERB void fraction_of(typename Simd::vector& to, typename Simd::vector const& from) noexcept {
+#if defined(__clang__)
+  fraction_of(typename Simd::scalar{}, &to, &from);
+#else
+  if constexpr (sizeof(typename Simd::scalar) == 4) {
+    asm("vreduceps $9, %1, %0" : "=v"(to) : "v"(from));
+  } else {
+    asm("vreducepd $8, %1, %0" : "=v"(to) : "v"(from));
+  }
+#endif
+}
+template <class Simd>
+HEED_VERB void times_power_of_2(typename Simd::vector& to, typename Simd::vector const& factor,
+                                typename Simd::vector const& exponent) noexcept {
+#if defined(__clang__)
+  times_power_of_2(typename Simd::scalar{}, &to, &factor, &exponent);
+#else
+  if constexpr (sizeof(typename Simd::scalar) == 4) {
+    asm("vscalefps %2, %1, %0" : "=v"(to) : "v"(factor), "v"(exponent));
+  } else {
+    asm("vscalefpd %2, %1, %0" : "=v"(to) : "v"(factor), "v"(exponent));
+  }
+#endif
 }
 #endif
 
@@ -69,19 +109,17 @@ HEED_VERB void exp2(typename Simd::vector& to, typename Simd::vector const& expo
   using vector = typename Simd::vector;
   using integers = typename Simd::integers;
 #if defined(__x86_64__)
-  if constexpr (Simd::bytes == 64 && sizeof(Real) == 4) {
-    // One instruction for the fraction, one for the power; both take -inf and NaN as they should.
-    using polynomial = std::conditional_t<Simd::elements_per_word == 1, exp2_floor_polynomial, exp2_short_polynomial>;
+  if constexpr (Simd::bytes == 64) {
     vector fraction, power;
-#if defined(__clang__)
-    fraction_of(&fraction, &exponent);
-    horner<polynomial>(power, fraction);
-    times_power_of_2(&to, &power, &exponent);
-#else
-    asm("vreduceps $9, %1, %0" : "=v"(fraction) : "v"(exponent));
-    horner<polynomial>(power, fraction);
-    asm("vscalefps %2, %1, %0" : "=v"(to) : "v"(power), "v"(exponent));
-#endif
+    fraction_of<Simd>(fraction, exponent);
+    if constexpr (sizeof(Real) == 4) {
+      using polynomial = std::conditional_t<Simd::elements_per_word == 1, exp2_floor_polynomial, exp2_short_polynomial>;
+      horner<polynomial>(power, fraction);
+      times_power_of_2<Simd>(to, power, exponent);
+    } else {
+      horner<exp2_polynomial<double>>(power, fraction);
+      times_power_of_2<Simd>(to, power, exponent - fraction);
+    }
     return;
   }
 #endif

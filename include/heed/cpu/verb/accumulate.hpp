@@ -57,6 +57,18 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   }
 }
 
+// As many value dimensions from `dim` on as come in whole tiles of Rows.
+template <class Simd, int Rows, int Vectors>
+HEED_VERB void accumulate_groups(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
+                                 index_t value_stride, index_t words, index_t head_dim, index_t lanes,
+                                 typename Simd::scalar* out, typename Simd::scalar const* rescale, line_stream& ahead,
+                                 index_t& dim) noexcept {
+  for (; dim + Rows <= head_dim; dim += Rows) {
+    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
+                                         rescale, ahead);
+  }
+}
+
 /// One word holds one key, or two (bf16_pairs). out [head_dim, lanes]; without `rescale` nothing is in it yet. head_dim
 /// may be any number: what is left over by tiles of Rows is done in narrower ones.
 template <class Simd, int Rows, int Vectors>
@@ -65,21 +77,14 @@ HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename S
                           typename Simd::scalar* out, typename Simd::scalar const* rescale,
                           line_stream ahead) noexcept {
   index_t dim = 0;
-  for (; dim + Rows <= head_dim; dim += Rows) {
-    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
-                                         rescale, ahead);
-  }
-  if constexpr (Rows > 4) {
-    if (dim + 4 <= head_dim) {
-      accumulate_rows<Simd, 4, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
-                                        rescale, ahead);
-      dim += 4;
-    }
-  }
-  for (; dim < head_dim; ++dim) {
-    accumulate_rows<Simd, 1, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
-                                      rescale, ahead);
-  }
+  const auto take = [&]<int Tile>(std::integral_constant<int, Tile>) __attribute__((always_inline)) {
+    accumulate_groups<Simd, Tile, Vectors>(probabilities, value, value_stride, words, head_dim, lanes, out, rescale,
+                                           ahead, dim);
+  };
+  take(std::integral_constant<int, Rows>{});
+  if constexpr (Rows > 8) take(std::integral_constant<int, 8>{});
+  if constexpr (Rows > 4) take(std::integral_constant<int, 4>{});
+  take(std::integral_constant<int, 1>{});
 }
 
 // All lanes = *value, but 0 for the keys that a row may not see (score -inf).

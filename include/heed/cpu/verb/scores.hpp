@@ -41,7 +41,9 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
   HEED_UNROLL
   for (int i = 1; i < 4; ++i) forget_origin(behind[i]);
-  HEED_UNROLL_4
+  // In shorter runs GCC keeps addresses on the stack, and there they wait for the scores that are on their way to
+  // memory (places 4 KiB apart look alike to the processor).
+  HEED_UNROLL_8
   for (index_t dim = 0; dim < head_dim; ++dim) {
     __builtin_prefetch(ahead.next, 0, 2);
     ahead.next += ahead.step;
@@ -68,6 +70,20 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
 }
 
+// Rows at a time. The last group may take up rows of the one before it once more: the same values.
+template <class Simd, int Rows, int Vectors>
+HEED_VERB void score_groups(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
+                            index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
+                            typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
+  for (index_t done = 0; done < keys; done += Rows) {
+    const index_t first = lesser(done, keys - Rows);
+    char const* const start = ahead.next;
+    score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, lanes,
+                                    scores + first * lanes, highest, ahead);
+    ahead.begin_next_group(start);
+  }
+}
+
 /// `head_dim` and `key_stride` count words. Writes scores [keys, lanes] and block_max = max(row_max, the block's
 /// scores).
 template <class Simd, int Rows, int Vectors>
@@ -78,20 +94,13 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
   typename Simd::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
+  constexpr int fewer = Vectors == 1 && Rows > 4 ? Rows / 2 : Rows;
   if (keys >= Rows) {
-    // The last tile may take up rows of the one before it once more: the same values.
-    for (index_t done = 0; done < keys; done += Rows) {
-      const index_t first = lesser(done, keys - Rows);
-      char const* const start = ahead.next;
-      score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, lanes,
-                                      scores + first * lanes, highest, ahead);
-      ahead.begin_next_group(start);
-    }
+    score_groups<Simd, Rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
+  } else if (fewer < Rows && keys >= fewer) {
+    score_groups<Simd, fewer, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
   } else {
-    for (index_t row = 0; row < keys; ++row) {
-      score_rows<Simd, 1, Vectors>(query, key + row * key_stride, key_stride, head_dim, lanes, scores + row * lanes,
-                                   highest, ahead);
-    }
+    score_groups<Simd, 1, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
   }
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::store(block_max + v * Simd::lanes, highest[v]);
