@@ -166,7 +166,7 @@ TEST(Dealing, WhatAStuckThreadHasNotBegunIsTakenByOthers) {
                   ++ended;
                 },
                 deal);
-            EXPECT_FALSE(others.gone()) << "item " << stuck << " of " << count << " on " << threads << " threads";
+            ASSERT_FALSE(others.gone()) << "item " << stuck << " of " << count << " on " << threads << " threads";
             EXPECT_EQ(ended, count);
           }
         }
@@ -179,6 +179,7 @@ TEST(Dealing, WhatAStuckThreadHasNotBegunIsTakenByOthers) {
 TEST(Dealing, InOrderAnItemMayWaitForAllBeforeIt) {
   for (const int threads : thread_counts) {
     with_each_kind(threads, [&](workers const& who) {
+      if (testing::Test::HasFailure()) return;
       for (const index_t count : {2, 5, 200}) {
         std::vector<std::atomic<bool>> begun(static_cast<std::size_t>(count));
         std::atomic<index_t> ended{0};
@@ -195,7 +196,7 @@ TEST(Dealing, InOrderAnItemMayWaitForAllBeforeIt) {
               ++ended;
             },
             dealing::in_order);
-        EXPECT_FALSE(turn.gone()) << count << " items on " << threads << " threads";
+        ASSERT_FALSE(turn.gone()) << count << " items on " << threads << " threads";
       }
     });
   }
