@@ -37,6 +37,7 @@ struct questions {
   using area = std::array<index_t, 6>;  // batch, head, rows and keys
   std::map<area, heed::cover> blocks, stretches;
   std::set<std::array<index_t, 4>> elements;  // batch, head, row, key
+  area block{};                               // that was asked about last
   index_t next_key = 0, block_end = 0;        // of the block whose stretches come now
   index_t last_stretch = -1;                  // where the last of them begins
   bool cuts_blocks = true;                    // few rows are not asked about stretches
@@ -44,7 +45,9 @@ struct questions {
   void note(heed::block const& asked, heed::cover seen) {
     const area place{asked.batch, asked.head, asked.query_begin, asked.query_end, asked.key_begin, asked.key_end};
     // Behind a stretch may come questions about some of its rows: the same keys once more.
-    if (!stretches.empty() && asked.key_end == next_key && asked.key_begin == last_stretch) return;
+    const bool is_inside = asked.batch == block[0] && asked.head == block[1] && asked.query_begin >= block[2] &&
+                           asked.query_end <= block[3];
+    if (is_inside && asked.key_end == next_key && asked.key_begin == last_stretch) return;
     if (next_key < block_end) {
       last_stretch = asked.key_begin;
       EXPECT_EQ(asked.key_begin, next_key);
@@ -54,6 +57,7 @@ struct questions {
       return;
     }
     blocks[place] = seen;
+    block = place;
     last_stretch = -1;
     if (seen == heed::cover::partial && cuts_blocks) {
       next_key = asked.key_begin;
