@@ -12,6 +12,7 @@
 
 #include "heed/heed.hpp"
 #include "support/cases.hpp"
+#include "support/executors.hpp"
 
 namespace {
 
@@ -114,10 +115,19 @@ numbers line(std::string const& text, char const* format) {
   return {all, all + (found > 0 ? found : 0)};
 }
 
+/// For one thread, and as several would share the work: the executor runs them one after the other.
 template <class Mask>
 void expect_that_explain_is_right(heed::axes<4> queries, index_t kv_heads, index_t keys, Mask const& mask,
                                   heed::attention_options options = {}) {
-  options.threads = 1;  // the notes are for one thread
+  if (options.threads == 0) {
+    heed::test::serial_executor executor;
+    options.executor = executor;
+    for (const int threads : {1, 2, 3, 7}) {
+      options.threads = threads;
+      expect_that_explain_is_right(queries, kv_heads, keys, mask, options);
+    }
+    return;
+  }
   const auto q = heed::test::pattern<float>(31, 1, queries);
   const auto k = heed::test::pattern<float>(5, 20, {queries[0], kv_heads, keys, queries[3]});
   const auto v = heed::test::pattern<float>(7, 30, {queries[0], kv_heads, keys, 24});
