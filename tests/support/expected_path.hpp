@@ -240,7 +240,8 @@ class expectation {
   }
   /// Products of bfloat16 take their scale after the sum: where a cap or a stage wants the score, that is a verb.
   [[nodiscard]] bool scales_scores() const {
-    return is_paired_ && call_.changes_scores && s_.dim > 1 && std::fabs(s_.scale.value_or(0.5)) != 1;
+    const double scale = s_.scale.value_or(1 / std::sqrt(static_cast<double>(s_.dim)));
+    return is_paired_ && call_.changes_scores && std::fabs(scale) != 1;
   }
   [[nodiscard]] std::string verbs(std::string const& told, bool with_weights, bool in_one_pass) const {
     const bool attends = tally_.scores > 0;
