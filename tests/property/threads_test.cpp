@@ -12,6 +12,7 @@
 
 #include "heed/heed.hpp"
 #include "support/cases.hpp"
+#include "support/executors.hpp"
 #include "support/sanitizers.hpp"
 #include "support/small_stack.hpp"
 
@@ -25,6 +26,13 @@ attended<T> some_call(index_t heads, index_t rows, index_t keys, index_t dim, in
   const auto q = pattern<T>(31, 1, {1, heads, rows, dim}, 2), k = pattern<T>(5, 20, {1, heads, keys, dim}, 2),
              v = pattern<T>(7, 30, {1, heads, keys, dim});
   return attend(q, k, v, causal{}, {.threads = threads});
+}
+
+std::string line_of(std::string const& text, std::string const& name) {
+  const auto begin = text.find("\n" + name + ": ");
+  if (begin == std::string::npos) return "no line " + name + " in: " + text;
+  const auto value = begin + name.size() + 3;
+  return text.substr(value, text.find('\n', value) - value);
 }
 
 TEST(Threads, K4_sixteen_callers_at_once_get_their_serial_results) {
@@ -68,6 +76,46 @@ TEST(Threads, OneHeadBackward) {
     EXPECT_TRUE(same_bits(expected_dk, run(dq, 2 + turn)));
     EXPECT_TRUE(same_bits(expected, dq));
   }
+}
+
+/// Ends the program if it hangs.
+struct within_two_minutes {
+  within_two_minutes() { alarm(120); }
+  ~within_two_minutes() { alarm(0); }
+  within_two_minutes(within_two_minutes const&) = delete;
+  within_two_minutes& operator=(within_two_minutes const&) = delete;
+};
+
+// A chunk of keys waits for those before it. An executor need not run its tasks side by side, nor the first one first.
+TEST(Threads, OneHeadBackwardByTasksOneAfterAnother) {
+  const within_two_minutes limit;
+  for_each_type([]<class T>(T) {
+    const auto q = pattern<T>(31, 1, {1, 1, 300, 32}, 2), k = pattern<T>(5, 20, {1, 1, 2000, 32}, 2);
+    const auto saved_once = attend(q, k, k, causal{}, {.threads = 1});
+    tensor<T, 4> dq({1, 1, 300, 32}), dk({1, 1, 2000, 32}), dv({1, 1, 2000, 32});
+    const auto run = [&](attention_options const& options) {
+      attention_backward(q, k, k, saved(saved_once.out, saved_once.lse), q, gradients(dq, dk, dv), causal{}, options);
+      return std::vector<tensor<T, 4>>{dq, dk, dv};
+    };
+    const auto expected = run({.threads = 1});
+    const auto check = [&](auto& executor) {
+      for (const int threads : {2, 3, 7}) {
+        const attention_options options{.threads = threads, .executor = executor};
+        const std::string told =
+            explain(q, k, k, saved(saved_once.out, saved_once.lse), q, gradients(dq, dk, dv), causal{}, options);
+        EXPECT_EQ(line_of(told, "threads"), std::to_string(threads) + " (executor)");
+        EXPECT_GE(std::stoi(line_of(told, "splits")), 2 * threads) << told;
+        const auto found = run(options);
+        for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(same_bits(expected[i], found[i])) << threads;
+      }
+    };
+    serial_executor serial;
+    check(serial);
+    reversed_executor reversed;
+    check(reversed);
+    thread_per_task apart;
+    check(apart);
+  });
 }
 
 TEST(Threads, ManyShortLivedThreads) {
@@ -170,13 +218,6 @@ TEST(Threads, CallsAtExitStillWork) {
               std::exit(1);
             }),
             7);
-}
-
-std::string line_of(std::string const& text, std::string const& name) {
-  const auto begin = text.find("\n" + name + ": ");
-  if (begin == std::string::npos) return "no line " + name + " in: " + text;
-  const auto value = begin + name.size() + 3;
-  return text.substr(value, text.find('\n', value) - value);
 }
 
 TEST(Threads, TheAffinityMaskIsRespected) {

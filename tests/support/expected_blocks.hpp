@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "support/combination.hpp"
+#include "support/expected_pieces.hpp"
 
 namespace heed::test {
 
-/// How the rows of a head are cut.
+/// How the rows of a piece of work are cut.
 struct tile_shape {
-  index_t lanes;           // query rows in one vector
-  index_t rows_per_piece;  // tiles do not cross pieces of work
+  index_t lanes;  // query rows in one vector
   index_t keys_per_question;
   bool is_few;        // all rows of a head are one tile, and masks answer for whole blocks only
   bool shows_hidden;  // what masks hide is computed as well
@@ -35,7 +35,8 @@ class hidden_scores {
   /// `asks_always`: one of the masks has no answer for blocks.
   hidden_scores(combination const& given, bool asks_always);
 
-  [[nodiscard]] block_tally count(tile_shape const& shape) const;
+  /// Tiles do not cross pieces of work.
+  [[nodiscard]] block_tally count(tile_shape const& shape, std::vector<head_rows> const& pieces) const;
   /// Scores that no mask hides.
   [[nodiscard]] index_t visible() const { return visible_; }
   /// Documents that come in several parts, or whose rows have ids of their own, are known by the range of their ids:
@@ -208,33 +209,29 @@ inline void hidden_scores::count_tile(area const& tile, tile_shape const& shape,
   }
 }
 
-inline block_tally hidden_scores::count(tile_shape const& shape) const {
+inline block_tally hidden_scores::count(tile_shape const& shape, std::vector<head_rows> const& pieces) const {
   block_tally tally;
-  for (index_t b = 0; b < given_.sizes.batch; ++b) {
-    reference::limits const& exists = limits_[static_cast<std::size_t>(b)];
-    for (index_t h = 0; h < given_.sizes.heads; ++h) {
-      const auto tile = [&](index_t begin, index_t end) {
-        count_tile({b, h, begin, end, exists.key_begin, exists.key_end}, shape, tally);
-      };
-      if (shape.is_few) {
-        if (exists.query_len > 0) tile(0, exists.query_len);
-        continue;
-      }
-      for (index_t piece = 0; piece < exists.query_len; piece += shape.rows_per_piece) {
-        const index_t piece_end = std::min(piece + shape.rows_per_piece, exists.query_len);
-        // Tiles end where rows that are treated alike do, if these fill two vectors.
-        for (index_t segment = piece, alike = piece, row = piece + 1; row <= piece_end; ++row) {
-          if (row < piece_end && !is_border(b, row)) continue;
-          const bool is_end = row == piece_end || row - alike >= 2 * shape.lanes;
-          alike = row;
-          while (is_end && segment < row) {
-            // Three vectors, but two and two for the rest of four.
-            const index_t vectors = (row - segment + shape.lanes - 1) / shape.lanes;
-            const index_t end = std::min(row, segment + (vectors == 4 ? 2 : 3) * shape.lanes);
-            tile(segment, end);
-            segment = end;
-          }
-        }
+  for (auto const& [batch, head, begin, given_end] : pieces) {
+    reference::limits const& exists = limits_[static_cast<std::size_t>(batch)];
+    const index_t end = std::min(given_end, exists.query_len);
+    const auto tile = [&](index_t first, index_t last) {
+      count_tile({batch, head, first, last, exists.key_begin, exists.key_end}, shape, tally);
+    };
+    if (shape.is_few) {
+      if (begin < end) tile(begin, end);
+      continue;
+    }
+    // Tiles end where rows that are treated alike do, if these fill two vectors.
+    for (index_t segment = begin, alike = begin, row = begin + 1; row <= end; ++row) {
+      if (row < end && !is_border(batch, row)) continue;
+      const bool is_end = row == end || row - alike >= 2 * shape.lanes;
+      alike = row;
+      while (is_end && segment < row) {
+        // Three vectors, but two and two for the rest of four.
+        const index_t vectors = (row - segment + shape.lanes - 1) / shape.lanes;
+        const index_t tile_end = std::min(row, segment + (vectors == 4 ? 2 : 3) * shape.lanes);
+        tile(segment, tile_end);
+        segment = tile_end;
       }
     }
   }

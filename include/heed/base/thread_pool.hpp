@@ -162,7 +162,7 @@ inline void* pool_worker(void* number) noexcept {
     __atomic_fetch_add(&pool.active, 1, __ATOMIC_RELAXED);
     parallel_job* const job = pool.job;
     pthread_mutex_unlock(&pool.mutex);
-    take_items(*job, 1 + worker);
+    take_items(*job, job->hands == 1 ? 0 : 1 + worker % (job->hands - 1));  // hand 0 is the caller's
     patient = true;
     lock_pool();
     if (__atomic_sub_fetch(&pool.active, 1, __ATOMIC_RELAXED) == 0) pthread_cond_signal(&pool.done);

@@ -42,7 +42,7 @@ struct executor_job {
 inline void run_executor_task(void const* context, index_t task) {
   executor_job& shared = *static_cast<executor_job*>(const_cast<void*>(context));
   __atomic_fetch_add(&shared.started, index_t{1}, __ATOMIC_ACQ_REL);
-  take_items(shared.job, task);
+  take_items(shared.job, magnitude(task) % shared.job.hands);  // whatever number an executor gives to its tasks
   __atomic_fetch_add(&shared.finished, index_t{1}, __ATOMIC_ACQ_REL);
 }
 

@@ -80,9 +80,10 @@ class piece_list {
   }
 
  private:
-  /// Tiles are of two vectors rather than one where they cannot all be of three.
+  /// Tiles are of two vectors rather than one where they cannot all be of three. This is tile * vectors / tiles,
+  /// without a product that 64 bits may not hold.
   [[nodiscard]] index_t row_of(index_t tile) const noexcept {
-    return tile == cut_.tiles ? cut_.vectors * lanes_ : divide(tile * cut_.vectors, cut_.tiles).whole * lanes_;
+    return (3 * tile - ceil_div(tile * (3 * cut_.tiles - cut_.vectors), cut_.tiles)) * lanes_;
   }
 
   problem const& call_;
@@ -151,7 +152,7 @@ template <class Real>
   }
   cut.threads = static_cast<int>(lesser(cut.threads, all_tiles()));
   if (cut.threads > 1) {
-    cut.tiles_per_piece = greater(1, lesser(cut.tiles_per_piece, all_tiles() / (4 * cut.threads)));
+    cut.tiles_per_piece = greater(1, lesser(cut.tiles_per_piece, all_tiles() / (index_t{4} * cut.threads)));
   }
   cut.groups_per_kv_head = ceil_div(call.group_size, cut.heads_per_group);
   const index_t piece_rows = cut.heads_per_group * cut.tiles_per_piece * full_tile;

@@ -113,7 +113,8 @@ TEST(ParallelForOnAnExecutor, ACallInsideACallStaysOnItsThread) {
       ++inner;
       elsewhere += std::this_thread::get_id() == here ? 0 : 1;
     });
-    parallel_for(8, 4, [&](index_t) { elsewhere += std::this_thread::get_id() == here ? 0 : 1; });
+    parallel_for(8, 4, heed::detail::dealing::by_thread,
+                 [&](index_t) { elsewhere += std::this_thread::get_id() == here ? 0 : 1; });
   });
   EXPECT_EQ(executor.calls, 1);
   EXPECT_EQ(inner, 32);

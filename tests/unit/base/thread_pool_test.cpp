@@ -19,12 +19,15 @@
 namespace {
 
 using heed::index_t;
+using heed::detail::dealing;
 using heed::detail::parallel_for;
 
 void expect_each_item_once(index_t count, int threads) {
-  std::vector<std::atomic<int>> taken(static_cast<std::size_t>(count));
-  parallel_for(count, threads, [&](index_t item) { taken[static_cast<std::size_t>(item)]++; });
-  for (auto const& times : taken) EXPECT_EQ(times.load(), 1);
+  for (const dealing deal : {dealing::by_thread, dealing::in_order}) {
+    std::vector<std::atomic<int>> taken(static_cast<std::size_t>(count));
+    parallel_for(count, threads, deal, [&](index_t item) { taken[static_cast<std::size_t>(item)]++; });
+    for (auto const& times : taken) EXPECT_EQ(times.load(), 1);
+  }
 }
 
 TEST(ThreadPool, TakesEachItemOnce) {
@@ -36,7 +39,7 @@ TEST(ThreadPool, TakesEachItemOnce) {
 TEST(ThreadPool, KeepsToTheNumberOfThreads) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
-  parallel_for(64, 3, [&](index_t) {
+  parallel_for(64, 3, dealing::by_thread, [&](index_t) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::lock_guard<std::mutex> lock(mutex);
     seen.insert(std::this_thread::get_id());
@@ -44,16 +47,16 @@ TEST(ThreadPool, KeepsToTheNumberOfThreads) {
   EXPECT_LE(seen.size(), 3u);
   EXPECT_GE(seen.size(), 2u) << "nobody helped with 64 ms of work";
   seen.clear();
-  parallel_for(64, 1, [&](index_t) { seen.insert(std::this_thread::get_id()); });
+  parallel_for(64, 1, dealing::by_thread, [&](index_t) { seen.insert(std::this_thread::get_id()); });
   EXPECT_EQ(seen, std::set<std::thread::id>{std::this_thread::get_id()});
 }
 
 TEST(ThreadPool, ACallInsideACallStaysOnItsThread) {
   std::atomic<int> outer{0}, inner{0}, elsewhere{0};
-  parallel_for(8, 4, [&](index_t) {
+  parallel_for(8, 4, dealing::by_thread, [&](index_t) {
     ++outer;
     const auto here = std::this_thread::get_id();
-    parallel_for(8, 4, [&](index_t) {
+    parallel_for(8, 4, dealing::by_thread, [&](index_t) {
       ++inner;
       if (std::this_thread::get_id() != here) ++elsewhere;
     });
@@ -77,7 +80,7 @@ TEST(ThreadPool, ManyCallersAtOnce) {
 TEST(ThreadPool, AnExceptionComesBackToTheCaller) {
   for (int threads : {1, 4}) {
     try {
-      parallel_for(100, threads, [](index_t item) {
+      parallel_for(100, threads, dealing::by_thread, [](index_t item) {
         if (item == 17) throw std::runtime_error("seventeen");
       });
       FAIL() << "nothing was thrown on " << threads << " threads";
@@ -126,7 +129,7 @@ TEST(ThreadPool, WorkersRunWhereTheCallerMay) {
     CPU_SET(first, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     std::atomic<int> elsewhere{0};
-    parallel_for(64, 2, [&](index_t) {
+    parallel_for(64, 2, dealing::by_thread, [&](index_t) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (sched_getcpu() != static_cast<int>(first)) ++elsewhere;
     });
@@ -146,7 +149,7 @@ TEST(ThreadPool, IsRebuiltAfterAFork) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::atomic<int> sum{0};
-    parallel_for(20, 3, [&](index_t) { ++sum; });
+    parallel_for(20, 3, dealing::by_thread, [&](index_t) { ++sum; });
     _exit(sum == 20 ? 0 : 1);
   }
   int status = 0;
