@@ -146,8 +146,8 @@ class piece {
     tile.is_fresh = true;
     const row_start start = run_.rule.start_of(tile.head);
     const Real max = static_cast<Real>(start.max / static_cast<double>(run_.score_unit));
-    for (index_t lane = 0; lane < lanes; ++lane) tile.row_max[lane] = max;
-    for (index_t i = 0; i < run_.verb.elements_per_word * lanes; ++i) tile.row_sum[i] = static_cast<Real>(start.sum);
+    fill(tile.row_max, lanes, max);
+    fill(tile.row_sum, run_.verb.elements_per_word * lanes, static_cast<Real>(start.sum));
   }
 
   void clear_out(query_tile<Real>& tile) const noexcept {

@@ -1,6 +1,7 @@
 // A block of scores that a rule hides in part, cut into stretches of keys that are alike.
 #pragma once
 
+#include "heed/base/power_of_2.hpp"
 #include "heed/cpu/table.hpp"
 #include "heed/cpu/tuning.hpp"
 

@@ -111,6 +111,7 @@ struct byte_range {
 [[nodiscard]] inline byte_range range_of(operand const& box) noexcept {
   const index_t bytes = element_size(box.kind);
   byte_range range{reinterpret_cast<index_t>(box.data), reinterpret_cast<index_t>(box.data) + bytes};
+  HEED_UNROLL
   for (int axis = 0; axis < 4; ++axis) {
     const index_t reach = (box.extents[axis] - 1) * box.strides[axis] * bytes;
     (reach < 0 ? range.begin : range.end) += reach;

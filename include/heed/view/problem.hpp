@@ -55,7 +55,9 @@ struct shape_text {
   }
 };
 
-[[nodiscard]] inline bool check_memory(operand const& box, char const* name, axes_given given, report& broken) {
+/// What is wrong with a shape, its reach or its data, once something may be.
+[[nodiscard, gnu::noinline]] inline bool check_unusual_memory(operand const& box, char const* name, axes_given given,
+                                                              report& broken) {
   for (index_t extent : box.extents) {
     if (extent < 0) {
       return broken.fail(errc::negative_extent, "%s has the shape %s; extents must be 0 or more", name,
@@ -65,13 +67,7 @@ struct shape_text {
   if (box.empty()) return true;
   index_t reach = 1;
   index_t count = 1;
-  index_t extents = 0, strides = 0;  // their highest bits
   for (int axis = 0; axis < 4; ++axis) {
-    extents |= box.extents[axis];
-    strides |= magnitude(box.strides[axis]);
-  }
-  const bool is_small = extents < (index_t{1} << 14) && strides < (index_t{1} << 40);
-  for (int axis = 0; !is_small && axis < 4; ++axis) {
     reach = saturating_add(reach, saturating_mul(box.extents[axis] - 1, magnitude(box.strides[axis])));
     count = saturating_mul(count, box.extents[axis]);
   }
@@ -87,6 +83,17 @@ struct shape_text {
                        shape_text(box, given).text);
   }
   return true;
+}
+
+[[nodiscard]] inline bool check_memory(operand const& box, char const* name, axes_given given, report& broken) {
+  index_t extents = 0, strides = 0;  // their highest bits, the sign among them
+  HEED_UNROLL
+  for (int axis = 0; axis < 4; ++axis) {
+    extents |= box.extents[axis];
+    strides |= magnitude(box.strides[axis]);
+  }
+  const bool is_small = extents >= 0 && extents < (index_t{1} << 14) && strides < (index_t{1} << 40);
+  return (is_small && box.data != nullptr) || check_unusual_memory(box, name, given, broken);
 }
 
 [[nodiscard]] inline bool check_ranks(problem const& call, report& broken) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "heed/base/power_of_2.hpp"
+
 namespace {
 
 using namespace heed::detail;
@@ -43,6 +45,25 @@ TEST(Index, CeilDivDoesNotOverflow) {
   EXPECT_EQ(ceil_div(7, 7), 1);
   EXPECT_EQ(ceil_div(8, 7), 2);
   EXPECT_EQ(ceil_div(INT64_MAX, 2), (std::int64_t{1} << 62));
+}
+
+TEST(Index, DividesAsTheOperatorsDo) {
+  for (std::int64_t a : {0, 1, 2, 3, 7, 15, 16, 17, 127, 128, 129, 1000}) {
+    for (std::int64_t b : {1, 2, 3, 7, 16, 17, 128, 1001}) {
+      EXPECT_EQ(divide(a, b).whole, a / b) << a << " / " << b;
+      EXPECT_EQ(divide(a, b).rest, a % b) << a << " / " << b;
+      EXPECT_EQ(ceil_div(a, b), a / b + (a % b != 0)) << a << " / " << b;
+    }
+    for (std::int64_t b : {1, 2, 16, 32, 128}) {
+      EXPECT_EQ(div_pow2(a, b), a / b) << a << " / " << b;
+      EXPECT_EQ(mod_pow2(a, b), a % b) << a << " / " << b;
+      EXPECT_EQ(ceil_div_pow2(a, b), ceil_div(a, b)) << a << " / " << b;
+      EXPECT_EQ(round_down_pow2(a, b), a / b * b) << a << " / " << b;
+      EXPECT_EQ(round_up_pow2(a, b), ceil_div(a, b) * b) << a << " / " << b;
+    }
+  }
+  EXPECT_EQ(ceil_div(INT64_MAX, 2), INT64_MAX / 2 + 1);
+  EXPECT_EQ(div_pow2(-64, 2), -32);  // strides, where they are even
 }
 
 }  // namespace
