@@ -55,9 +55,10 @@ template <class Real>
 void compute_scores(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real> const& tile,
                     stretch const& part, key_rows<Real> key, Real* scores, Real const* row_max, Real* block_max) {
   const index_t keys = part.key_end - part.key_begin;
-  run.verb.scores[part.end_vector - part.first_vector - 1](
-      tile.query + part.first_vector * run.verb.lanes, key.first, key.stride, keys, run.query_words(),
-      tile.vectors * run.verb.lanes, scores, row_max, block_max, work.ahead->take(keys / 8 * run.query_words()));
+  const int vectors = part.end_vector - part.first_vector;
+  run.verb.scores[vectors - 1](tile.query + part.first_vector * run.verb.lanes, key.first, key.stride, keys,
+                               run.query_words(), tile.vectors * run.verb.lanes, scores, row_max, block_max,
+                               work.ahead->take(run.verb.register_tiles(keys, vectors) * run.query_words()));
 }
 
 /// Scores [keys, lanes], `vectors` of them, as the rule is given them: to where they are kept for later, if they are.
@@ -177,10 +178,11 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
     const index_t rows = part.seen == cover::none ? 0 : ceil_div_pow2(part.key_end, step) - base - first;
     const index_t words = rows * run.verb.words_per_line;
     const index_t skipped = part.first_vector * run.verb.lanes;
-    run.verb.accumulate[part.end_vector - part.first_vector - 1](
-        work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first), value.stride, rows,
-        run.call.head_dim_v, lanes, tile.out + skipped, rescale == nullptr ? nullptr : rescale + skipped,
-        work.ahead->take(words * (run.call.head_dim_v / 8)));
+    const int vectors = part.end_vector - part.first_vector;
+    run.verb.accumulate[vectors - 1](work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first),
+                                     value.stride, rows, run.call.head_dim_v, lanes, tile.out + skipped,
+                                     rescale == nullptr ? nullptr : rescale + skipped,
+                                     work.ahead->take(words * run.verb.register_tiles(run.call.head_dim_v, vectors)));
   };
   // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
   // that may be seen by all.

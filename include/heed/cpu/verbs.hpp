@@ -32,9 +32,16 @@ struct verbs {
   int lanes;              ///< query rows in one vector
   int elements_per_word;  ///< 1; 2 where words are pairs of bfloat16
   int words_per_line;     ///< that are multiplied in one step: 1; 16 on tiles. Rows of Q and K are whole lines
+  int tile_rows[3];       ///< keys, or value dimensions, in one register tile of scores and accumulate
+  int rest_rows[3];       ///< in one of what is left over by such tiles
 
   /// Neighbouring keys that lie together in a row of V: [head_dim_v, words_per_line].
   [[nodiscard]] constexpr int keys_per_line() const noexcept { return elements_per_word * words_per_line; }
+  /// Register tiles of so many keys or value dimensions, of `vectors` vectors.
+  [[nodiscard]] constexpr index_t register_tiles(index_t rows, int vectors) const noexcept {
+    const quotient tiles = divide(rows, tile_rows[vectors - 1]);
+    return tiles.whole + ceil_div(tiles.rest, rest_rows[vectors - 1]);
+  }
 
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                     index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream ahead);

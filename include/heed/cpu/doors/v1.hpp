@@ -35,8 +35,8 @@ inline constexpr int gradient_vectors = 2;
 template <class Real, int Vectors>
 HEED_DOOR_V1 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                          index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<pack<Real>, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max, block_max,
-                                                 ahead);
+  detail::scores<pack<Real>, tile_rows, tile_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max,
+                                                            block_max, ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V1 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -126,6 +126,8 @@ template <class Real>
 inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    1,
                                    1,
+                                   {tile_rows, tile_rows, tile_rows},
+                                   {tile_rows, tile_rows, tile_rows},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

@@ -25,6 +25,7 @@ using pack = simd<Real, 32 / static_cast<int>(sizeof(Real))>;
 // Keys or value dimensions in one register tile: more beside a single vector, which would wait for its multiply-adds.
 template <int Vectors>
 inline constexpr int tile_rows = Vectors == 1 ? 8 : 4;
+inline constexpr int rest_rows = 4;
 inline constexpr int row_tile = 2;  // vectors beside each other in a tile of four rows
 // Keys, and vectors of columns, in one register tile of their gradients.
 inline constexpr int gradient_keys = 6;
@@ -33,8 +34,8 @@ inline constexpr int gradient_vectors = 2;
 template <class Real, int Vectors>
 HEED_DOOR_V3 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                          index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<pack<Real>, tile_rows<Vectors>, Vectors>(query, key, key_stride, keys, head_dim, lanes, to, row_max,
-                                                          block_max, ahead);
+  detail::scores<pack<Real>, tile_rows<Vectors>, rest_rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, to,
+                                                                     row_max, block_max, ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V3 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -124,6 +125,8 @@ template <class Real>
 inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    1,
                                    1,
+                                   {tile_rows<1>, tile_rows<2>, tile_rows<3>},
+                                   {rest_rows, rest_rows, rest_rows},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

@@ -52,6 +52,8 @@ template <class Real>
 inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    bf16_tiles::elements_per_word,
                                    bf16_tiles::words_per_line,
+                                   {8, 8, 8},
+                                   {8, 8, 8},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

@@ -11,8 +11,8 @@ namespace v4_bf16 {
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                               index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
-  detail::scores<bf16_pairs, v4::tile_rows<Vectors>, Vectors>(query, key, key_stride, keys, head_dim, lanes, to,
-                                                              row_max, block_max, ahead);
+  detail::scores<bf16_pairs, v4::tile_rows<Vectors>, v4::rest_rows<Vectors>, Vectors>(
+      query, key, key_stride, keys, head_dim, lanes, to, row_max, block_max, ahead);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
@@ -57,6 +57,8 @@ template <class Real>
 inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    bf16_pairs::elements_per_word,
                                    bf16_pairs::words_per_line,
+                                   {v4::tile_rows<1>, v4::tile_rows<2>, v4::tile_rows<3>},
+                                   {v4::rest_rows<1>, v4::rest_rows<2>, v4::rest_rows<3>},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
                                    {softmax<Real, 1>, softmax<Real, 2>, softmax<Real, 3>},
                                    {accumulate<Real, 1>, accumulate<Real, 2>, accumulate<Real, 3>},

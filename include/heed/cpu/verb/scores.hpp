@@ -70,12 +70,12 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   }
 }
 
-// Rows at a time. The last group may take up rows of the one before it once more: the same values.
+// Keys from `done` on, Rows at a time. The last group may take up rows of the one before it once more: the same values.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void score_groups(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
-                            index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
+                            index_t done, index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
                             typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
-  for (index_t done = 0; done < keys; done += Rows) {
+  for (; done < keys; done += Rows) {
     const index_t first = lesser(done, keys - Rows);
     char const* const start = ahead.next;
     score_rows<Simd, Rows, Vectors>(query, key + first * key_stride, key_stride, head_dim, lanes,
@@ -85,8 +85,8 @@ HEED_VERB void score_groups(typename Simd::scalar const* query, typename Simd::s
 }
 
 /// `head_dim` and `key_stride` count words. Writes scores [keys, lanes] and block_max = max(row_max, the block's
-/// scores).
-template <class Simd, int Rows, int Vectors>
+/// scores). What Rows at a time leave over is done in groups of `Rest`.
+template <class Simd, int Rows, int Rest, int Vectors>
 HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
                       index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
                       typename Simd::scalar const* row_max, typename Simd::scalar* block_max,
@@ -94,13 +94,14 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
   typename Simd::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
-  constexpr int fewer = Vectors == 1 && Rows > 4 ? Rows / 2 : Rows;
-  if (keys >= Rows) {
-    score_groups<Simd, Rows, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
-  } else if (fewer < Rows && keys >= fewer) {
-    score_groups<Simd, fewer, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
+  const index_t whole = Rows > Rest ? keys / Rows * Rows : 0;
+  if constexpr (Rows > Rest) {
+    score_groups<Simd, Rows, Vectors>(query, key, key_stride, 0, whole, head_dim, lanes, scores, highest, ahead);
+  }
+  if (keys >= Rest) {
+    score_groups<Simd, Rest, Vectors>(query, key, key_stride, whole, keys, head_dim, lanes, scores, highest, ahead);
   } else {
-    score_groups<Simd, 1, Vectors>(query, key, key_stride, keys, head_dim, lanes, scores, highest, ahead);
+    score_groups<Simd, 1, Vectors>(query, key, key_stride, whole, keys, head_dim, lanes, scores, highest, ahead);
   }
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::store(block_max + v * Simd::lanes, highest[v]);
