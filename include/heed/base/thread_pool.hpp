@@ -103,7 +103,8 @@ inline void lock_pool() noexcept {
 }
 
 [[nodiscard]] inline int hands_for(int threads, dealing deal) noexcept {
-  return deal == dealing::in_order ? 1 : threads < parallel_job::max_hands ? threads : parallel_job::max_hands;
+  if (deal == dealing::in_order || threads < 1) return 1;
+  return threads < parallel_job::max_hands ? threads : parallel_job::max_hands;
 }
 
 /// Nothing is taken any more.

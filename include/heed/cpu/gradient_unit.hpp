@@ -19,6 +19,9 @@ class gradient_unit {
 
   /// Bytes that tiles keep from chunk to chunk.
   [[nodiscard]] static std::size_t tile_bytes(gradient_call<Real> const& all) {
+    problem const& call = all.run.call;
+    if (call.batch_size == 0 || call.num_kv_heads == 0)
+      return 0;  // there is no unit 0, nor a length to ask the rule for
     carver count(nullptr);
     gradient_unit(all, 0).carve_tiles(count, most_lanes(all), most_tiles(all));
     return count.used();

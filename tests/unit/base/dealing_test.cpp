@@ -80,6 +80,14 @@ TEST(Dealing, GivesEachItemOnce) {
   }
 }
 
+TEST(Dealing, OnNoThreadsIsOnThisOne) {
+  for (const dealing deal : both) {
+    int runs = 0;
+    heed::detail::parallel_for(3, 0, deal, [&](index_t) { ++runs; });
+    EXPECT_EQ(runs, 3);
+  }
+}
+
 TEST(Dealing, InsideAnItemStaysOnItsThread) {
   for (const int threads : {2, 20}) {
     with_each_kind(threads, [&](workers const& who) {

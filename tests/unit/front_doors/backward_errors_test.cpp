@@ -1,6 +1,7 @@
 // Every rule that a backward pass can break: its code, its text, the same from validate and explain, nothing written.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,22 @@ TEST_F(BackwardErrors, TheCallItselfIsRight) {
   const tensor<float, 3> no_lse({2, 4, 0});
   EXPECT_NE(explain(no_rows, k, v, saved(no_out, no_lse), no_out, gradients(no_rows, dk, dv)).find("flops: 0\n"),
             std::string::npos);
+}
+
+/// Without a batch item there is no length to ask a rule or an anchor for, without a head no unit of work.
+TEST(BackwardOfNothing, IsExplained) {
+  for (const auto [batch, heads] : {std::array<index_t, 2>{0, 2}, {1, 0}, {0, 0}}) {
+    tensor<float, 4> q({batch, heads, 3, 4}), k({batch, heads, 5, 4}), out({batch, heads, 3, 4});
+    tensor<float, 4> dq({batch, heads, 3, 4}), dk({batch, heads, 5, 4}), dv({batch, heads, 5, 4});
+    tensor<float, 3> lse({batch, heads, 3});
+    const std::vector<index_t> lengths_of_items(static_cast<std::size_t>(batch), 5);
+    const auto told = [&](auto const& rule, attention_options const& options) {
+      return explain(q, k, k, saved(out, lse), out, gradients(dq, dk, dv), rule, options);
+    };
+    EXPECT_NE(told(no_mask{}, {}).find("flops: 0\n"), std::string::npos);
+    EXPECT_NE(told(lengths{.key = lengths_of_items}, {}).find("flops: 0\n"), std::string::npos);
+    EXPECT_NE(told(causal{}, {.anchor = at_offset(lengths_of_items)}).find("flops: 0\n"), std::string::npos);
+  }
 }
 
 TEST_F(BackwardErrors, LowerRanks) {
