@@ -87,7 +87,8 @@ void cut_tiles(rule_view const& rule, block const& rows, int lanes, Visit const&
   }
 }
 
-/// Tiles that `vectors` of query rows become, at most: a segment loses less than one vector to lanes that are idle.
+/// Vectors of the tiles that so many vectors of query rows become, and so tiles, at most: a segment loses less than one
+/// to lanes that are idle.
 [[nodiscard]] constexpr index_t most_vectors(index_t vectors) noexcept {
   return vectors + ceil_div(vectors, vectors_per_segment);
 }

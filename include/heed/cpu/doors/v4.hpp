@@ -22,8 +22,8 @@ namespace v4 {
 
 template <class Real>
 using pack = simd<Real, 64 / static_cast<int>(sizeof(Real))>;
-// Keys or value dimensions in one register tile: as many as fill the registers beside the vectors. And what is left
-// over.
+// Keys or value dimensions in one register tile: the more, the fewer vectors there are, so that multiply-adds neither
+// wait for one another nor for their loads. And in one of what such tiles leave over.
 template <int Vectors>
 inline constexpr int tile_rows = Vectors == 1   ? 16
                                  : Vectors == 2 ? 12
