@@ -323,15 +323,9 @@ class few_rows {
     }
   }
 
-  /// Rows of K or V, from `begin` on, that verbs may ask for ahead of time.
-  [[nodiscard]] static index_t rows_asked_for(row_source const& from, index_t query_rows, index_t begin) noexcept {
-    const bool follows_itself = query_rows <= 2 && from.stride == from.columns && from.kind == element_kind::float32;
-    return follows_itself && current_isa().follows_floats ? 0 : from.end - begin;
-  }
-
   void add(Real const* probabilities, index_t rows, index_t begin, index_t end, Real* out) const noexcept {
     verb_.add_rows(probabilities, score_stride_, rows, values_.at(begin), values_.kind, values_.stride, end - begin,
-                   rows_asked_for(values_, rows, begin), values_.columns, out, out_columns_);
+                   values_.end - begin, values_.columns, out, out_columns_);
   }
 
   [[nodiscard]] index_t first_column(row_run const& run) const noexcept {
@@ -342,9 +336,8 @@ class few_rows {
   /// Scores of a run, -inf in the rest of their vectors.
   void score(row_set<Real> const& set, row_run const& run) const noexcept {
     verb_.dot_rows(set.query + run.row * query_columns_, query_columns_, run.rows, keys_.at(run.key_begin), keys_.kind,
-                   keys_.stride, run.key_end - run.key_begin, rows_asked_for(keys_, run.rows, run.key_begin),
-                   keys_.columns, set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, score_stride_,
-                   sums_);
+                   keys_.stride, run.key_end - run.key_begin, keys_.end - run.key_begin, keys_.columns,
+                   set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, score_stride_, sums_);
     for (index_t row = run.row; row < run.row + run.rows; ++row) {
       Real* const line = set.scores + row * score_stride_;
       for (index_t i = first_column(run); i < run.key_begin - run.block_begin; ++i) line[i] = -infinity<Real>;

@@ -23,7 +23,6 @@ struct isa_choice {
   isa_level level;        // what runs
   isa_level highest;      // what the processor and the system offer
   bf16_unit fast_bf16;    // of v4; tiles may still be refused by the system
-  bool follows_floats;    // its prefetcher reads a straight line of floats as fast as software that asks for them
   errc problem;           // ok, unknown_isa, unavailable_isa
   char const* requested;  // the text of HEED_ISA, or null
 };
@@ -91,14 +90,13 @@ inline namespace HEED_ABI {
 }
 #else
 [[nodiscard]] inline isa_level highest_isa() noexcept { return isa_level::neon; }
-[[nodiscard]] inline bool is_amd() noexcept { return false; }
 [[nodiscard]] inline bf16_unit fast_bf16_unit() noexcept { return bf16_unit::none; }
 [[nodiscard]] inline bool ask_for_tiles() noexcept { return false; }
 #endif
 
 [[nodiscard]] inline isa_choice choose_isa() noexcept {
   const isa_level highest = highest_isa();
-  isa_choice choice{highest, highest, bf16_unit::none, is_amd(), errc::ok, std::getenv("HEED_ISA")};
+  isa_choice choice{highest, highest, bf16_unit::none, errc::ok, std::getenv("HEED_ISA")};
   if (highest == isa_level::v4) choice.fast_bf16 = fast_bf16_unit();
   if (choice.requested == nullptr || choice.requested[0] == '\0') return choice;
   const std::string_view name = choice.requested;
