@@ -29,7 +29,9 @@ class few_rows {
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns)),
-        score_stride_(padded(blocks_together<Real> * run.block_keys) + verb.lanes),
+        blocks_together_(lesser(ceil_div(greater(1, call_.seq_len_kv), run.block_keys),
+                                blocks_together(padded_rows(), run.block_keys, sizeof(Real)))),
+        score_stride_(padded(blocks_together_ * run.block_keys) + verb.lanes),
         rules_(run),
         shown_(run, batch_, score_stride_) {}
 
@@ -64,8 +66,11 @@ class few_rows {
     carve(from);
     const index_t rows_there = seq_.query_len;
     const index_t heads_left = (kv_head_ + 1) * call_.group_size - head_begin_;
-    all_ = {head_begin_, lesser(heads_together(call_), heads_left), 0, rows_there, query_, scores_, copy_};
-    for (index_t row = 0; row < all_.rows(); ++row) pack_query(row);
+    all_ = {head_begin_, lesser(heads_together(call_), heads_left), 0, rows_there, query_, scores_, copy_, &blocks_};
+    for (index_t row = 0; row < all_.rows(); ++row) {
+      pack_query_row(run_, verb_, call_.query.row(batch_, all_.head + row / rows_there, row % rows_there), key_.columns,
+                     line_, query_ + row * query_columns_);
+    }
     for (index_t i = all_.rows() * query_columns_; i < padded_rows() * query_columns_; ++i) query_[i] = Real(0);
     // A tile of four rows may take up rows that are not there: they weigh nothing.
     for (index_t i = all_.rows() * score_stride_; i < padded_rows() * score_stride_; ++i) scores_[i] = Real(0);
@@ -84,20 +89,12 @@ class few_rows {
   /// State of all rows after the keys of one split alone.
   void attend_split(index_t split, index_t split_keys, row_state<Real> const& state) {
     const key_range keys{split * split_keys, (split + 1) * split_keys};
-    clear(state, padded_rows());
     const key_range seen = visible();
+    clear(state);
     shown_.write_unseen(all_, greater(keys.begin, seen.begin), lesser(keys.end, seen.end));
-    walk(all_, keys, state, row_pass::attend);
-    // An infinity or a NaN: again without the values that a row may not see, for 0 * NaN is NaN. What was finite, and
-    // what remains, keeps its bits.
-    for (index_t row = 0; row < all_.rows(); ++row) {
-      if (verb_.scale_row(state.out + row * out_columns_, out_columns_, Real(1), line_)) continue;
-      const row_set<Real> one = single(row);
-      const row_state<Real> alone = state_at_row(single_state_, 0);
-      clear(alone, 4);
-      walk(one, keys, alone, row_pass::attend_visible);
-      for (index_t i = 0; i < out_columns_; ++i) state.out[row * out_columns_ + i] = alone.out[i];
-    }
+    walk(
+        all_, keys, [&](index_t) { return state; }, row_pass::attend);
+    leave_out_hidden(keys, state);
   }
 
   /// The splits of `more` follow those of `state`.
@@ -110,18 +107,32 @@ class few_rows {
   }
   void clear(row_state<Real> const& state) const noexcept { clear(state, padded_rows()); }
 
-  /// All keys, split by split, on this thread.
+  /// All keys on this thread: some splits are walked together, each has a state of its own.
   void attend(index_t split_keys) {
     const key_range keys = visible();
-    const row_state<Real> state = state_at(state_), next = state_at(next_state_);
-    clear(state, padded_rows());
-    bool first = true;
-    for (index_t split = keys.begin / split_keys; split * split_keys < keys.end; ++split) {
-      attend_split(split, split_keys, first ? state : next);
-      if (!first) merge(state, next);
-      first = false;
-    }
-    write(state);
+    const row_state<Real> all = state_at(state_), next = state_at(next_state_);
+    row_state<Real> now = all;  // of the split at hand
+    index_t split = -1;         // none yet
+    const auto end_split = [&] {
+      if (split < 0) return;
+      leave_out_hidden({split * split_keys, (split + 1) * split_keys}, now);
+      if (now.out == next.out) merge(all, next);
+      now = next;
+    };
+    clear(all);
+    shown_.write_unseen(all_, keys.begin, keys.end);
+    walk(
+        all_, keys,
+        [&](index_t key) {
+          if (key / split_keys == split) return now;
+          end_split();
+          if (split >= 0) clear(now);
+          split = key / split_keys;
+          return now;
+        },
+        row_pass::attend);
+    end_split();
+    write(all);
   }
 
   /// Writes all outputs, once all keys are seen.
@@ -153,6 +164,8 @@ class few_rows {
     scores_ = take(rows * score_stride_);
     copy_ = take(rows * score_stride_);
     single_scores_ = take(4 * score_stride_);
+    blocks_.carve(from, blocks_together_, heads_together(call_));
+    single_blocks_.carve(from, blocks_together_, 1);
     rules_.carve(from);
     sums_ = take(4 * verb_.lanes * verb_.lanes);
     line_ = take(greater(run_.block_keys, greater(query_columns_, out_columns_)));
@@ -161,21 +174,6 @@ class few_rows {
     single_state_ = take(4 * (out_columns_ + 2));
     if (!key_.in_place) packed_key_ = take(run_.block_keys * key_.columns);
     if (!value_.in_place) packed_value_ = take(run_.block_keys * value_.columns);
-  }
-
-  void pack_query(index_t row) noexcept {
-    Real* const to = query_ + row * query_columns_;
-    const index_t columns = call_.head_dim_qk;
-    run_.verb.pack_rows(call_.query.row(batch_, all_.head + row / all_.rows_per_head, row % all_.rows_per_head),
-                        call_.query.kind, 0, call_.query.strides[3], 1, columns, line_);
-    const index_t whole = key_.columns / verb_.lanes * verb_.lanes;
-    for (index_t i = columns; i < whole; ++i) line_[i] = Real(0);
-    (void)verb_.scale_row(line_, whole, run_.scale, to);
-    for (index_t i = whole; i < query_columns_; ++i) {
-      // The last vector reaches back; what it repeats is 0.
-      const index_t column = i - (query_columns_ - key_.columns);
-      to[i] = column < columns && column >= whole ? line_[column] * run_.scale : Real(0);
-    }
   }
 
   void clear(row_state<Real> const& state, index_t rows) const noexcept {
@@ -198,7 +196,21 @@ class few_rows {
             1,
             query_ + row * query_columns_,
             single_scores_,
-            copy_};
+            copy_,
+            &single_blocks_};
+  }
+
+  /// An infinity or a NaN in the state after these keys: again without the values that a row may not see, for 0 * NaN
+  /// is NaN. What was finite, and what remains, keeps its bits.
+  void leave_out_hidden(key_range keys, row_state<Real> const& state) {
+    for (index_t row = 0; row < all_.rows(); ++row) {
+      if (verb_.scale_row(state.out + row * out_columns_, out_columns_, Real(1), line_)) continue;
+      const row_state<Real> alone = state_at_row(single_state_, 0);
+      clear(alone, 4);
+      walk(
+          single(row), keys, [&](index_t) { return alone; }, row_pass::attend_visible);
+      for (index_t i = 0; i < out_columns_; ++i) state.out[row * out_columns_ + i] = alone.out[i];
+    }
   }
 
   [[nodiscard]] key_range visible(row_set<Real> const& set, index_t head) const {
@@ -214,8 +226,9 @@ class few_rows {
   /// For each run of heads that see something of a block of keys: scores, those that the rule hides -inf, and what the
   /// pass does with them. Blocks that it hides from all are never read. A score's place in its vector counts from
   /// the block's first key: no row's bits depend on what other rows see. Keys of some blocks are read before their
-  /// values are: one long stretch of memory after the other.
-  void walk(row_set<Real> const& set, key_range within, row_state<Real> const& state, row_pass pass) {
+  /// values are: one long stretch of memory after the other. `state_at_key` is asked for a block before its values.
+  void walk(row_set<Real> const& set, key_range within, function_ref<row_state<Real>(index_t)> state_at_key,
+            row_pass pass) {
     const bool shows_hidden = pass == row_pass::attend && call_.scores.show_hidden();
     key_range range[rows_together];
     key_range all{within.end, within.begin};
@@ -224,16 +237,18 @@ class few_rows {
       range[h] = {greater(range[h].begin, within.begin), lesser(range[h].end, within.end)};
       if (range[h].begin < range[h].end) all = {lesser(all.begin, range[h].begin), greater(all.end, range[h].end)};
     }
-    const index_t step = blocks_together<Real> * run_.block_keys;
+    const index_t step = blocks_together_ * run_.block_keys;
     for (index_t begin = all.begin / step * step; begin < all.end; begin += step) {
-      seen_block blocks[blocks_together<Real>];
       index_t waiting = 0;
       const auto add_waiting = [&] {
-        for (index_t i = 0; i < waiting; ++i) add_run(set, blocks[i], blocks[i].first_run(set, begin), state, pass);
+        for (index_t i = 0; i < waiting; ++i) {
+          const seen_block of = (*set.blocks)[i];
+          add_run(set, of, of.first_run(set, begin), state_at_key(of.read.begin), pass);
+        }
         waiting = 0;
       };
       for (index_t at = begin; at < lesser(begin + step, all.end); at += run_.block_keys) {
-        seen_block& of = blocks[waiting];
+        const seen_block of = (*set.blocks)[waiting];
         of.look_at(run_, seq_, batch_, set, range, at, shows_hidden);
         if (of.read.begin >= of.read.end) continue;
         keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, of.read);
@@ -247,13 +262,14 @@ class few_rows {
           continue;
         }
         // The last tile of a run takes up rows behind it: those of the next one may have no scores by then.
-        const seen_block apart = of;
         add_waiting();
+        const row_state<Real> state = state_at_key(of.read.begin);
+        keys_ = loaded(run_.verb, key_, call_.key, packed_key_, batch_, kv_head_, of.read);  // a second look may have
         for (;; run = more) {
-          add_run(set, apart, run, state, pass);
-          more = apart.next_run(set, run);
+          add_run(set, of, run, state, pass);
+          more = of.next_run(set, run);
           if (more.rows == 0) break;
-          score_run(set, apart, more, pass);
+          score_run(set, of, more, pass);
         }
       }
       add_waiting();
@@ -416,7 +432,8 @@ class few_rows {
     clear(again, 4);
     again.row_max[0] = state.row_max[row];
     half_factor_ = factor * Real(0.5);
-    walk(one, visible(one, one.head), again, row_pass::average);
+    walk(
+        one, visible(one, one.head), [&](index_t) { return again; }, row_pass::average);
     constexpr Real most = sizeof(Real) == 4 ? Real(__FLT_MAX__) : Real(__DBL_MAX__);
     for (index_t i = 0; i < call_.head_dim_v; ++i) {
       const Real before = state.out[row * out_columns_ + place_of(i)], half = again.out[place_of(i)];
@@ -430,7 +447,7 @@ class few_rows {
 
   void write_weights(row_state<Real> const& state, key_range seen) {
     const row_state<Real> again = state_at(next_state_);
-    clear(again, padded_rows());
+    clear(again);
     const bool hold_scores = weights_hold_scores<Real>(call_);
     for (index_t row = 0; row < all_.rows(); ++row) {
       again.row_max[row] = state.row_max[row];
@@ -442,7 +459,9 @@ class few_rows {
                            seen.end - seen.begin, run_.to_exponent, state.row_max + row, factor_ + row);
       fill_row(call_.weights, batch_, head, query, seen.end, call_.seq_len_kv, 0.0f);
     }
-    if (!hold_scores) walk(all_, seen, again, row_pass::weigh);
+    if (!hold_scores)
+      walk(
+          all_, seen, [&](index_t) { return again; }, row_pass::weigh);
   }
 
   void write_weights(row_run const& run) noexcept {
@@ -463,7 +482,8 @@ class few_rows {
   sequence seq_;
   row_source key_, value_;        // where they lie, or will be packed
   row_source keys_{}, values_{};  // of the block at hand
-  index_t query_columns_, out_columns_, score_stride_;
+  index_t query_columns_, out_columns_, blocks_together_, score_stride_;
+  seen_blocks blocks_, single_blocks_;
   row_rules<Real> rules_;
   shown_rows<Real> shown_;
   row_set<Real> all_{};

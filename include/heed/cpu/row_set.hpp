@@ -7,6 +7,8 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
+class seen_blocks;
+
 /// What is known of some query rows after the keys seen so far.
 template <class Real>
 struct row_state {
@@ -25,6 +27,7 @@ struct row_set {
   Real const* query;  // [rows, padded head_dim_qk], scaled
   Real* scores;       // [rows, score_stride]
   Real* copy;         // [rows, score_stride], the scores that softmax has overwritten, for a second look
+  seen_blocks const* blocks;
 
   [[nodiscard]] index_t rows() const noexcept { return heads * rows_per_head; }
 };

@@ -1,8 +1,8 @@
-// Rows of K or V as the verbs for few query rows read them: where they lie, or packed block by block.
+// Rows as the verbs for few query rows read them: those of K and V where they lie, or packed block by block; a row of Q
+// packed.
 #pragma once
 
-#include "heed/cpu/table.hpp"
-#include "heed/view/problem.hpp"
+#include "heed/cpu/packing.hpp"
 
 namespace heed::detail {
 inline namespace HEED_ABI {
@@ -53,6 +53,23 @@ template <class Real>
     for (index_t i = columns; i < source.columns; ++i) packed[i] = Real(0);
   }
   return source;
+}
+
+/// A query row, scaled, in whole vectors against keys of `columns` columns. `line` has room for it.
+template <class Real>
+void pack_query_row(kernel<Real> const& run, row_verbs<Real> const& verb, void const* row, index_t columns, Real* line,
+                    Real* to) noexcept {
+  operand const& query = run.call.query;
+  const index_t given = query.extents[3], whole = columns / verb.lanes * verb.lanes;
+  run.verb.pack_rows(row, query.kind, 0, query.strides[3], 1, given, line);
+  for (index_t i = given; i < whole; ++i) line[i] = Real(0);
+  (void)verb.scale_row(line, whole, run.scale, to);
+  if (whole == columns) return;
+  // The last vector reaches back; what it repeats is 0.
+  for (index_t i = 0; i < verb.lanes; ++i) {
+    const index_t column = columns - verb.lanes + i;
+    to[whole + i] = column < given && column >= whole ? line[column] * run.scale : Real(0);
+  }
 }
 
 }  // namespace HEED_ABI

@@ -1,6 +1,7 @@
-// What the heads of a few query rows see of one block of keys.
+// What the heads of a few query rows see of a block of keys, and the blocks whose keys are read together.
 #pragma once
 
+#include "heed/base/scratch.hpp"
 #include "heed/cpu/packing.hpp"
 #include "heed/cpu/row_set.hpp"
 
@@ -8,14 +9,14 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 struct seen_block {
-  block area[rows_together];
-  cover seen[rows_together];
-  key_range read;  // what is read for them
+  block* area;      // of each head
+  cover* seen;      // by each head
+  key_range& read;  // what is read for them
 
   /// Of the block of keys that begins at `begin`, where head h may see `range[h]`.
   template <class Real>
   void look_at(kernel<Real> const& run, sequence const& seq, index_t batch, row_set<Real> const& set,
-               key_range const* range, index_t begin, bool shows_hidden) {
+               key_range const* range, index_t begin, bool shows_hidden) const {
     read = {begin + run.block_keys, begin};
     for (index_t h = 0; h < set.heads; ++h) {
       area[h] = {batch,
@@ -50,6 +51,27 @@ struct seen_block {
   [[nodiscard]] row_run next_run(row_set<Real> const& set, row_run const& run) const noexcept {
     return first_run(set, run.block_begin, (run.row + run.rows) / set.rows_per_head);
   }
+};
+
+/// Room for some blocks, of `heads` heads each.
+class seen_blocks {
+ public:
+  void carve(carver& from, index_t blocks, index_t heads) {
+    heads_ = heads;
+    const std::size_t count = static_cast<std::size_t>(blocks * heads);
+    area_ = from.take<block>(count);
+    seen_ = from.take<cover>(count);
+    read_ = from.take<key_range>(static_cast<std::size_t>(blocks));
+  }
+  [[nodiscard]] seen_block operator[](index_t at) const noexcept {
+    return {area_ + at * heads_, seen_ + at * heads_, read_[at]};
+  }
+
+ private:
+  index_t heads_ = 0;
+  block* area_ = nullptr;
+  cover* seen_ = nullptr;
+  key_range* read_ = nullptr;
 };
 
 }  // namespace HEED_ABI

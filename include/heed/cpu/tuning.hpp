@@ -59,10 +59,12 @@ inline constexpr double flops_per_thread = 4e6;
 /// Query rows that share keys and values as they pass; the heads of larger groups take turns.
 inline constexpr index_t rows_together = 64;
 
-/// Blocks of keys that few query rows look at before they look at the values of these: a long stretch of memory, and
-/// scores that fit the scratch.
-template <class Real>
-inline constexpr index_t blocks_together = 32 / static_cast<index_t>(sizeof(Real));
+/// Blocks of keys that few query rows look at before they look at the values of these: stretches of memory as long as
+/// scratch allows for the scores of so many rows, for each change from K to V and back costs a microsecond.
+[[nodiscard]] constexpr index_t blocks_together(index_t rows, index_t block_keys, index_t element_bytes) noexcept {
+  constexpr index_t score_bytes = 128 * 1024, most = 32;
+  return lesser(most, greater(32 / element_bytes, score_bytes / (rows * block_keys * element_bytes)));
+}
 
 /// Blocks of keys in one split, the unit of work on the keys of few query rows. Results depend on it in their last
 /// bits.

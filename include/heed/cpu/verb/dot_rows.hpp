@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/index.hpp"
+#include "heed/base/power_of_2.hpp"
 #include "heed/cpu/simd/lane_sums.hpp"
 #include "heed/cpu/verb/row_elements.hpp"
 #include "heed/cpu/verb/rows_ahead.hpp"
@@ -26,21 +27,8 @@ HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride
     HEED_UNROLL
     for (int k = 0; k < Keys; ++k) sum[row][k] = vector{};
   }
-  for (index_t dim = 0; dim < head_dim; dim += Simd::lanes) {
-    vector at[std::size_t{Keys}];
-    const index_t reach_back = dim + Simd::lanes - head_dim;
-    if (reach_back <= 0) [[likely]] {
-      HEED_UNROLL
-      for (int k = 0; k < Keys; ++k) widen<Simd>(at[k], key[k] + dim);
-    } else {
-      typename Simd::vector lane;
-      Simd::load(lane, lane_numbers<typename Simd::scalar>);
-      HEED_UNROLL
-      for (int k = 0; k < Keys; ++k) {
-        widen<Simd>(at[k], key[k] + head_dim - Simd::lanes);
-        at[k] = lane < static_cast<typename Simd::scalar>(reach_back) ? vector{} : at[k];
-      }
-    }
+  const index_t whole = round_down_pow2(head_dim, Simd::lanes);
+  const auto add = [&](vector const(&at)[std::size_t{Keys}], index_t dim) __attribute__((always_inline)) {
     HEED_UNROLL
     for (int row = 0; row < Rows; ++row) {
       vector factor;
@@ -48,6 +36,23 @@ HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride
       HEED_UNROLL
       for (int k = 0; k < Keys; ++k) sum[row][k] += factor * at[k];
     }
+  };
+  HEED_UNROLL_4
+  for (index_t dim = 0; dim < whole; dim += Simd::lanes) {
+    vector at[std::size_t{Keys}];
+    HEED_UNROLL
+    for (int k = 0; k < Keys; ++k) widen<Simd>(at[k], key[k] + dim);
+    add(at, dim);
+  }
+  if (whole < head_dim) {
+    vector at[std::size_t{Keys}], lane;
+    Simd::load(lane, lane_numbers<typename Simd::scalar>);
+    HEED_UNROLL
+    for (int k = 0; k < Keys; ++k) {
+      widen<Simd>(at[k], key[k] + head_dim - Simd::lanes);
+      at[k] = lane < static_cast<typename Simd::scalar>(whole + Simd::lanes - head_dim) ? vector{} : at[k];
+    }
+    add(at, whole);
   }
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {

@@ -5,7 +5,7 @@
 
 namespace heed::detail {
 
-/// Asks for lines in the order of memory, into the second-level cache, each tile for its share: more at once than the
+/// Asks for lines in the order of memory, into the first-level cache, each tile for its share: more at once than the
 /// processor has room for would stall it, and leave memory idle during the tiles that follow.
 class rows_ahead {
  public:
@@ -32,7 +32,7 @@ class rows_ahead {
 
   HEED_VERB void ask(index_t lines) noexcept {
     for (; lines > 0 && rows_ > 0; --lines) {
-      __builtin_prefetch(row_ + offset_, 0, 2);
+      __builtin_prefetch(row_ + offset_, 0, 3);
       offset_ += cache_line;
       if (offset_ < row_bytes_) continue;
       offset_ = 0;
