@@ -36,10 +36,14 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t
   Element const* value = of.value + from;
   rows_ahead ahead = of.ahead;
   for (index_t key = 0; key < of.keys; ++key, value += of.value_stride) {
-    if (key % keys_per_ask == 0) ahead.ask(of.lines);
+    if (Rows > 1 && key % keys_per_ask == 0) ahead.ask(of.lines);
     vector at[std::size_t{Slices}];
     HEED_UNROLL
-    for (int s = 0; s < Slices; ++s) widen<Simd>(at[s], value + s * Simd::lanes);
+    for (int s = 0; s < Slices; ++s) {
+      Element const* const place = value + s * Simd::lanes;
+      widen<Simd>(at[s], place);
+      if constexpr (Rows == 1) __builtin_prefetch(reinterpret_cast<char const*>(place) + ahead.distance(), 0, 3);
+    }
     HEED_UNROLL
     for (int row = 0; row < Rows; ++row) {
       vector factor;
@@ -78,10 +82,9 @@ HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t prob
               out,
               out_stride,
               {static_cast<element_type const*>(value) + first * value_stride, value_stride, head_dim,
-               lesser(keys_near, keys - first), keys_left - first},
+               lesser(keys_near, keys - first), keys_left - first, bytes_ahead_of(rows)},
               0};
-          const index_t turns =
-              ceil_div(head_dim, (rows > 2 ? Slices : 8) * Simd::lanes) * ceil_div(part.keys, keys_per_ask);
+          const index_t turns = ceil_div(head_dim, Slices * Simd::lanes) * ceil_div(part.keys, keys_per_ask);
           part.lines = part.ahead.share(row_passes(rows) * turns);
           for (index_t row = 0; row < rows;) {
             const bool four = rows - row > 2;

@@ -15,11 +15,11 @@ alignas(64) inline constexpr Real lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8,
 // `Keys` keys against `Rows` query rows with head_dim in the lanes, all accumulators in registers; each lane is one
 // chain of multiply-adds over head_dim, whatever the tile. What is left are the sums of `Keys` lanes each.
 // The last vector of a row reaches back into the one before it rather than past the row's end; what it has seen twice
-// is 0 in query, and hidden here because 0 * inf is not 0.
+// is 0 in query, and hidden here because 0 * inf is not 0. A lone row asks for what lies `distance` bytes ahead.
 template <class Simd, int Rows, int Keys, class Element>
 HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride,
                         Element const* const (&key)[std::size_t{Keys}], index_t head_dim, typename Simd::scalar* sums,
-                        index_t sums_stride) noexcept {
+                        index_t sums_stride, index_t distance) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Keys}];
   HEED_UNROLL
@@ -42,6 +42,7 @@ HEED_VERB void dot_tile(typename Simd::scalar const* query, index_t query_stride
     vector at[std::size_t{Keys}];
     HEED_UNROLL
     for (int k = 0; k < Keys; ++k) widen<Simd>(at[k], key[k] + dim);
+    if constexpr (Rows == 1) __builtin_prefetch(reinterpret_cast<char const*>(key[0] + dim) + distance, 0, 3);
     add(at, dim);
   }
   if (whole < head_dim) {
@@ -72,9 +73,9 @@ HEED_VERB void dot_group(typename Simd::scalar const* query, index_t query_strid
     Element const* row[std::size_t{Keys}];
     HEED_UNROLL
     for (int k = 0; k < Keys; ++k) row[k] = key + lesser(first + k, keys - 1) * key_stride;
-    ahead.ask(lines);
+    if constexpr (Rows > 1) ahead.ask(lines);
     dot_tile<Simd, Rows, Keys>(query, query_stride, row, head_dim, sums + first / Keys * Simd::lanes,
-                               parts * Simd::lanes);
+                               parts * Simd::lanes, ahead.distance());
   }
   for (int row = 0; row < Rows; ++row) {
     typename Simd::vector part[std::size_t{parts}], total;
@@ -98,8 +99,8 @@ HEED_VERB void dot_rows(typename Simd::scalar const* query, index_t query_stride
         for (index_t first = 0; first < keys; first += Simd::lanes) {
           element_type const* const group = static_cast<element_type const*>(key) + first * key_stride;
           const index_t count = lesser(Simd::lanes, keys - first);
-          rows_ahead ahead(group, key_stride, head_dim, count, keys_left - first);
-          const index_t lines = ahead.share(row_passes(rows) * (rows > 2 ? Simd::lanes / Keys : Simd::lanes));
+          rows_ahead ahead(group, key_stride, head_dim, count, keys_left - first, bytes_ahead_of(rows));
+          const index_t lines = ahead.share(row_passes(rows) * (Simd::lanes / Keys));
           for (index_t row = 0; row < rows;) {
             typename Simd::scalar const* const from = query + row * query_stride;
             typename Simd::scalar* const to = scores + row * score_stride + first;
