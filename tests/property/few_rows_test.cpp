@@ -192,4 +192,38 @@ TEST(FewRows, OneStepOfSeveralRowsIsThatOfEachRow) {
   });
 }
 
+/// The last vector of a key reaches back into the one before it: what it sees twice counts once, also where it is not
+/// finite.
+TEST(FewRows, AnInfinityCountsOnceInWhateverColumn) {
+  for_each_type([]<class T>(T) {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    for (index_t dim : {15, 16, 17, 20, 23, 24, 31, 33, 63}) {
+      for (index_t heads : {1, 4}) {  // one row at a time, and four
+        auto q = random_tensor<T>({1, heads, 1, dim}, 23);
+        auto k = random_tensor<T>({1, 1, 40, dim}, 24);
+        for (index_t i = 0; i < q.size(); ++i)
+          q.data()[i] = static_cast<T>(std::fabs(static_cast<double>(q.data()[i])) + 0.1);
+        for (index_t i = 0; i < k.size(); ++i)
+          k.data()[i] = static_cast<T>(std::fabs(static_cast<double>(k.data()[i])) + 0.1);
+        tensor<bool, 1> drop({40});
+        drop(21) = true;
+        const auto v = random_tensor<T>({1, 1, 40, 32}, 25);
+        const auto without = attend(q, k, v, drop_mask(drop));
+        for (index_t column = 0; column < dim; ++column) {
+          auto bad_k = k;
+          bad_k(0, 0, 21, column) = static_cast<T>(-infinite);
+          const auto found = attend(q, bad_k, v);
+          EXPECT_TRUE(same_bits(without.out, found.out)) << column << " of " << dim;
+          EXPECT_TRUE(same_bits(without.lse, found.lse)) << column << " of " << dim;
+          auto bad_q = q;
+          bad_q(0, heads - 1, 0, column) = static_cast<T>(-infinite);
+          const auto nothing = attend(bad_q, k, v);
+          EXPECT_EQ(static_cast<double>(nothing.lse(0, heads - 1, 0)), -infinite) << column << " of " << dim;
+          EXPECT_EQ(static_cast<double>(nothing.out(0, heads - 1, 0, 31)), 0) << column << " of " << dim;
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
