@@ -385,6 +385,16 @@ TEST(Cases, J2_zero_lengths) {
   });
 }
 
+TEST(Cases, J2_a_mask_of_no_keys_has_no_address) {
+  constexpr index_t rows = 70;
+  tensor<float, 4> q({1, 2, rows, 16}), k({1, 2, 0, 16}), out({1, 2, rows, 16});
+  out(0, 1, rows - 1, 15) = 1;
+  bool const* const nothing = nullptr;
+  const tensor_view<bool const, 4> mask(nothing, {1, 2, rows, 0}, {-8, -4, -2, 1});
+  attention(q, k, k, out, keep_mask(mask));
+  EXPECT_EQ(out(0, 1, rows - 1, 15), 0);
+}
+
 TEST(Cases, J5_addresses_are_aligned_for_the_element_only) {
   for_each_type([]<class T>(T) {
     for (index_t dim : {7, 16, 64}) {

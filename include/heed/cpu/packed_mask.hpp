@@ -138,7 +138,7 @@ template <bool Keep>
     for (index_t key = 0; same_rows && key < size.keys; ++key) words[key] = words[key] != 0 ? ~0u : 0u;
     for (index_t key = 0; group + 1 == size.groups && key < size.keys; ++key) words[size.keys + key] = 0;
   };
-  const index_t groups = size.batches * size.heads * size.groups;
+  const index_t groups = size.keys == 0 ? 0 : size.batches * size.heads * size.groups;
   const double repaid = static_cast<double>(size.count()) * 32 / flops_per_thread;
   const int wanted = call.options.threads == 1 || repaid < 2 ? 1
                      : call.options.threads == 0             ? workers_of(call, 0).available()
