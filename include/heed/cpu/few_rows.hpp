@@ -247,7 +247,8 @@ class few_rows {
         }
         waiting = 0;
       };
-      for (index_t at = begin; at < lesser(begin + step, all.end); at += run_.block_keys) {
+      index_t at = greater(begin, all.begin / run_.block_keys * run_.block_keys);
+      for (; at < lesser(begin + step, all.end); at += run_.block_keys) {
         const seen_block of = (*set.blocks)[waiting];
         of.look_at(run_, seq_, batch_, set, range, at, shows_hidden);
         if (of.read.begin >= of.read.end) continue;
