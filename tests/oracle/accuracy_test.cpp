@@ -68,6 +68,47 @@ TYPED_TEST(Accuracy, LongRows) {
   check_accuracy<TypeParam>(data_kind::outliers, std::nullopt, rule_kind::none, 32, 16384, seed_of(12));
 }
 
+/// One key of weight 1 and all others of a little less than half a unit in its last place: a sum that has the large one
+/// gains nothing from any of them, and together they are much. Where all values are the same, so is the output: what it
+/// is divided by must have lost what it has lost. On tiles, by few rows, and by few rows in splits of the keys.
+template <class T>
+void check_small_weights(index_t rows, index_t keys, index_t large, int threads) {
+  SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(keys) + " keys, " + std::to_string(large));
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const index_t heads = 2, dim = 7, value_dim = 37;
+  const T logit = static_cast<T>((std::is_same_v<T, double> ? -53.3 : -24.3) * std::log(2.0));
+  tensor<T, 4> q({1, heads, rows, dim}), k({1, 1, keys, dim}), v({1, 1, keys, value_dim}),
+      out({1, heads, rows, value_dim}), again({1, heads, rows, value_dim});
+  for (index_t i = 0; i < q.size(); ++i) q.data()[i] = static_cast<T>(i % dim == 0 ? 1.0f : 0.0f);
+  for (index_t i = 0; i < keys; ++i) k(0, 0, i, 0) = i == large ? static_cast<T>(0.0f) : logit;
+  for (index_t i = 0; i < v.size(); ++i) v.data()[i] = static_cast<T>(1.0f);
+  tensor<Real, 3> lse({1, heads, rows});
+  const attention_options options{.scale = 1.0, .threads = threads};
+  attention(q, k, v, into(out).lse(lse), options);
+  attention(q, k, v, again, options);  // nobody asks for lse
+  for (index_t i = 0; i < out.size(); ++i) {
+    ASSERT_EQ(static_cast<double>(out.data()[i]), 1.0) << i;
+    ASSERT_EQ(static_cast<double>(again.data()[i]), 1.0) << i;
+  }
+  // lse has a sum of its own, of blocks of at most 128 keys: no more than one loses its part, and each is rounded once.
+  const double weight = std::exp(static_cast<double>(logit)), others = static_cast<double>(keys - 1) * weight;
+  const double eps = static_cast<double>(std::numeric_limits<Real>::epsilon()),
+               blocks = static_cast<double>(keys) / 128;
+  for (index_t i = 0; i < lse.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(lse.data()[i]), std::log1p(others), 128 * weight + (4 + blocks) * eps) << i;
+  }
+}
+TYPED_TEST(Accuracy, SmallWeightsBehindALargeOne) {
+  for (const index_t keys : {129, 1025, 16384}) {
+    if (thinned > 1 && keys > 2000) continue;
+    for (const index_t large : {index_t{0}, index_t{67}, keys - 1}) {
+      for (const index_t rows : {1, 3, 32, 49}) {
+        for (const int threads : {1, 3}) check_small_weights<TypeParam>(rows, keys, large, threads);
+      }
+    }
+  }
+}
+
 /// Whatever its weight was rounded to on the way: a single visible key has weight 1.
 TYPED_TEST(Accuracy, ARowThatSeesOneKeyReturnsItsValueExactly) {
   using T = TypeParam;

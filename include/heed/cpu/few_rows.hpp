@@ -28,7 +28,7 @@ class few_rows {
         key_(row_source_of(verb, call_.key, batch_, kv_head_, seq_)),
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
-        out_columns_(padded(value_.columns)),
+        out_columns_(padded(value_.columns) + verb.lanes),
         blocks_together_(lesser(ceil_div(greater(1, call_.seq_len_kv), run.block_keys),
                                 blocks_together(padded_rows(), run.block_keys, sizeof(Real)))),
         score_stride_(padded(blocks_together_ * run.block_keys) + verb.lanes),
@@ -388,7 +388,7 @@ class few_rows {
   /// The place of a column in a row of out.
   [[nodiscard]] index_t place_of(index_t column) const noexcept {
     const index_t whole = value_.columns / verb_.lanes * verb_.lanes;
-    return column < whole ? column : column + out_columns_ - value_.columns;
+    return column < whole ? column : column + padded(value_.columns) - value_.columns;
   }
 
   /// What rows begin with, as a split of its own.
@@ -397,18 +397,19 @@ class few_rows {
     bool any = false;
     for (index_t row = 0; row < all_.rows(); ++row) {
       const row_start start = run_.rule.start_of(all_.head + row / all_.rows_per_head);
+      if (start.sum == 0) continue;
+      if (!any) clear(next);
+      any = true;
       next.row_max[row] = static_cast<Real>(start.max);
-      next.row_sum[row] = static_cast<Real>(start.sum);
-      any = any || start.sum != 0;
+      next.row_sum[row] = next.out[(row + 1) * out_columns_ - 1] = static_cast<Real>(start.sum);
     }
-    for (index_t i = 0; any && i < all_.rows() * out_columns_; ++i) next.out[i] = Real(0);
     if (any) merge(state, next);
   }
 
   void write_row(row_state<Real> const& state, index_t row) {
     const index_t head = all_.head + row / all_.rows_per_head, query = row % all_.rows_per_head;
-    const Real sum = state.row_sum[row];
-    const Real factor = sum == Real(0) ? Real(0) : Real(1) / sum;
+    const Real sum = state.row_sum[row], ones = state.out[(row + 1) * out_columns_ - 1];
+    const Real factor = ones == Real(0) ? Real(0) : Real(1) / ones;
     if (verb_.scale_row(state.out + row * out_columns_, out_columns_, factor, line_)) {
       for (index_t i = value_.columns / verb_.lanes * verb_.lanes; i < call_.head_dim_v; ++i) {
         line_[i] = line_[place_of(i)];

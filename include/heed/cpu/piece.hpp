@@ -107,7 +107,9 @@ class piece {
     tile.query = from.template take<Real>(static_cast<std::size_t>(run.query_words()) * lanes);
     tile.out = from.template take<Real>(static_cast<std::size_t>(run.call.head_dim_v) * lanes);
     tile.row_max = from.template take<Real>(lanes);
-    tile.row_sum = from.template take<Real>(static_cast<std::size_t>(run.verb.elements_per_word) * lanes);
+    tile.row_sum = from.template take<Real>(lanes);
+    const bool asks = run.call.lse.given() || run.call.weights.given();
+    tile.exact_sum = asks ? from.template take<Real>(lanes) : nullptr;
     tile.factor = from.template take<Real>(lanes);
   }
 
@@ -147,7 +149,8 @@ class piece {
     const row_start start = run_.rule.start_of(tile.head);
     const Real max = static_cast<Real>(start.max / static_cast<double>(run_.score_unit));
     fill(tile.row_max, lanes, max);
-    fill(tile.row_sum, run_.verb.elements_per_word * lanes, static_cast<Real>(start.sum));
+    fill(tile.row_sum, lanes, static_cast<Real>(start.sum));
+    if (tile.exact_sum != nullptr) fill(tile.exact_sum, lanes, static_cast<Real>(start.sum));
   }
 
   void clear_out(query_tile<Real>& tile) const noexcept {
@@ -164,7 +167,7 @@ class piece {
            call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
-      const double sum = static_cast<double>(tile.row_sum[row]);
+      const double sum = static_cast<double>(tile.exact_sum[row]);
       write_lse(call, part_.batch, tile.head, tile.query_begin + row,
                 sum == 0 ? -infinity<double>
                          : static_cast<double>(tile.row_max[row]) * static_cast<double>(run_.score_unit) +
@@ -173,9 +176,7 @@ class piece {
   }
 
   bool finish(query_tile<Real> const& tile) const noexcept {
-    // What `out` is divided by is the sum of the probabilities as they were multiplied: the last one.
-    Real const* const sum = tile.row_sum + (run_.verb.elements_per_word - 1) * tile.vectors * run_.verb.lanes;
-    return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, sum, tile.factor);
+    return run_.verb.finish(tile.out, run_.call.head_dim_v, tile.vectors, tile.row_sum, tile.factor);
   }
 
   [[nodiscard]] static bool is_finite(Real value) noexcept { return value - value == Real(0); }
@@ -219,7 +220,7 @@ class piece {
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= whole;
     const bool is_rounded = run_.verb.elements_per_word > 1;
     for (index_t i = 0; i < count; ++i) {
-      const Real times = is_rounded ? Real(1) / tile.row_sum[lanes + i % lanes] : whole;
+      const Real times = is_rounded ? Real(1) / tile.row_sum[i % lanes] : whole;
       tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : mean_of(tile.out[i], times);
     }
     return true;

@@ -26,13 +26,14 @@ struct query_tile {
   index_t query_begin;
   index_t rows;
   int vectors;
-  bool is_fresh;   // no key has been seen, and `out` holds nothing yet
-  key_range keys;  // outside of these nothing is visible
-  Real* query;     // [words of head_dim_qk, lanes], scaled unless they are pairs
-  Real* out;       // [head_dim_v, lanes], not yet divided by row_sum
-  Real* row_max;   // [lanes]
-  Real* row_sum;   // [elements_per_word, lanes], see the verb softmax
-  Real* factor;    // [lanes], what makes `out` a mean once all keys are seen
+  bool is_fresh;    // no key has been seen, and `out` holds nothing yet
+  key_range keys;   // outside of these nothing is visible
+  Real* query;      // [words of head_dim_qk, lanes], scaled unless they are pairs
+  Real* out;        // [head_dim_v, lanes], not yet divided by row_sum
+  Real* row_max;    // [lanes]
+  Real* row_sum;    // [lanes]
+  Real* exact_sum;  // [lanes], for lse and weights; null where neither is wanted
+  Real* factor;     // [lanes], what makes `out` a mean once all keys are seen
 };
 
 /// What the tiles of one piece of work share.

@@ -13,8 +13,8 @@ class seen_blocks;
 template <class Real>
 struct row_state {
   Real* row_max;  // [rows]
-  Real* row_sum;  // [rows]
-  Real* out;      // [rows, padded head_dim_v], not yet divided by row_sum
+  Real* row_sum;  // [rows], for lse and weights
+  Real* out;      // [rows, padded head_dim_v and a vector of the sums it is to be divided by]
 };
 
 /// Query rows [row_begin, row_begin + rows_per_head) of heads [head, head + heads): head by head.

@@ -249,7 +249,7 @@ void attend_tiles(kernel<Real> const& run, workspace<Real> const& work, sequence
                 show_after_rule(run, work, tile, area, seen);
                 if (seen == cover::none) return;
                 run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
-                                                   tile.row_sum, work.rescale);
+                                                   tile.row_sum, tile.exact_sum, work.rescale);
                 for (int i = 0; run.call.drops() && i < parts.count; ++i) {
                   if (parts.items[i].seen != cover::none) drop_stretch(run, work, tile, area, parts.items[i]);
                 }
@@ -276,7 +276,7 @@ void attend_visible(kernel<Real> const& run, workspace<Real> const& work, sequen
                              [&](stretches const& parts) { keys = score_block(run, work, tile, area, parts, key); });
               keep_scores(run, work, tile, keys);
               run.verb.softmax[tile.vectors - 1](work.scores, keys, run.to_exponent, work.block_max, tile.row_max,
-                                                 tile.row_sum, work.rescale);
+                                                 tile.row_sum, tile.exact_sum, work.rescale);
               drop_block(run, work, tile, area);
               run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride,
                                           keys / run.verb.elements_per_word, run.call.head_dim_v, tile.vectors,
@@ -301,14 +301,14 @@ void revisit_probabilities(kernel<Real> const& run, workspace<Real> const& work,
 }
 
 /// out = sum of final probabilities times values: it stays within the values, as the sum before its division may not.
-/// Rounded, the probabilities do not quite sum to what they should: row_sum [1] becomes their sum, with what the rows
-/// began with.
+/// Rounded, the probabilities do not quite sum to what they should: row_sum becomes their sum, with what the rows began
+/// with.
 template <class Real>
 void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                   index_t kv_head, query_tile<Real>& tile) {
   const int step = run.verb.elements_per_word;
   const index_t lanes = tile.vectors * run.verb.lanes;
-  Real* const sum = tile.row_sum + lanes;
+  Real* const sum = tile.row_sum;
   const row_start start = run.rule.start_of(tile.head);
   for (index_t lane = 0; step > 1 && lane < lanes; ++lane) {
     const double max = static_cast<double>(tile.row_max[lane]) * static_cast<double>(run.score_unit);

@@ -31,13 +31,13 @@ void for_each_range(kernel<Real> const& run, sequence const& seq, index_t batch,
   flush(run.call.seq_len_kv);
 }
 
-/// Weights of a tile, once row_max and row_sum are final.
+/// Weights of a tile, once row_max and exact_sum are final.
 template <class Real>
 void write_weights(kernel<Real> const& run, workspace<Real> const& work, sequence const& seq, index_t batch,
                    index_t kv_head, query_tile<Real>& tile) {
   operand const& weights = run.call.weights;
   for (index_t lane = 0; lane < tile.vectors * run.verb.lanes; ++lane) {
-    tile.factor[lane] = tile.row_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.row_sum[lane];
+    tile.factor[lane] = tile.exact_sum[lane] == Real(0) ? Real(0) : Real(1) / tile.exact_sum[lane];
   }
   const bool hold_scores = weights_hold_scores<Real>(run.call);
   if (!hold_scores) {

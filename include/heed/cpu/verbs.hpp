@@ -46,7 +46,7 @@ struct verbs {
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                     index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
   void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
-                     Real* rescale);
+                     Real* exact_sum, Real* rescale);
   void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
                         index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,

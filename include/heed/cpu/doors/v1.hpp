@@ -40,8 +40,8 @@ HEED_DOOR_V1 void scores(Real const* query, Real const* key, index_t key_stride,
 }
 template <class Real, int Vectors>
 HEED_DOOR_V1 void softmax(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max,
-                          Real* row_sum, Real* rescale) {
-  detail::softmax<pack<Real>, Vectors>(scores, keys, to_exponent, block_max, row_max, row_sum, rescale);
+                          Real* row_sum, Real* exact_sum, Real* rescale) {
+  detail::softmax<pack<Real>, Vectors>(scores, keys, to_exponent, block_max, row_max, row_sum, exact_sum, rescale);
 }
 template <class Real, int Vectors>
 HEED_DOOR_V1 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,

@@ -23,13 +23,16 @@ struct rows_to_add {
 
 inline constexpr index_t keys_per_ask = 4;
 
-// `Slices` vectors of `Rows` output rows, all accumulators in registers; each output is one chain over the keys.
+// `Slices` vectors of `Rows` output rows, all accumulators in registers; each output is one chain over the keys. The
+// first tile of a row sums its probabilities, too.
 template <class Simd, int Rows, int Slices, class Element>
 HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t from, index_t to) noexcept {
   using vector = typename Simd::vector;
-  vector sum[std::size_t{Rows}][std::size_t{Slices}];
+  vector sum[std::size_t{Rows}][std::size_t{Slices}], weight[std::size_t{Rows}];
+  typename Simd::scalar* const last = of.out + of.out_stride - Simd::lanes;
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
+    Simd::load(weight[row], last + row * of.out_stride);
     HEED_UNROLL
     for (int s = 0; s < Slices; ++s) Simd::load(sum[row][s], of.out + row * of.out_stride + to + s * Simd::lanes);
   }
@@ -48,6 +51,7 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t
     for (int row = 0; row < Rows; ++row) {
       vector factor;
       Simd::splat(factor, of.probabilities + row * of.probability_stride + key);
+      weight[row] += factor;
       HEED_UNROLL
       for (int s = 0; s < Slices; ++s) sum[row][s] += factor * at[s];
     }
@@ -55,15 +59,17 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t
   of.ahead = ahead;
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
+    if (to == 0) Simd::store(last + row * of.out_stride, weight[row]);
     HEED_UNROLL
     for (int s = 0; s < Slices; ++s) Simd::store(of.out + row * of.out_stride + to + s * Simd::lanes, sum[row][s]);
   }
 }
 
 /// out [rows, out_stride] += probabilities [rows, probability_stride] * value [keys, value_stride], of keys_left that
-/// will be wanted in the end. Three more rows
-/// than there are may be written, with what their probabilities are.
-/// A row of out is whole vectors: of columns [0, head_dim) in their order, the last vector those of the last `lanes`.
+/// will be wanted in the end. Three more rows than there are may be written, with what their probabilities are.
+/// A row of out is whole vectors: of columns [0, head_dim) in their order, behind them those of the last `lanes` if any
+/// are left over, and then one of what a column of ones would give: what out is to be divided by, for it loses the same
+/// small weights behind a large one.
 template <class Simd, int Slices, element_kind Own>
 HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t probability_stride, index_t rows,
                         void const* value, element_kind kind, index_t value_stride, index_t keys, index_t keys_left,
