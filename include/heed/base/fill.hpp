@@ -6,16 +6,15 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// By copies of what is filled already: the compilers make stores of single numbers of a loop in baseline code.
+/// In vectors of 16 bytes: the compilers make stores of single numbers of a loop in baseline code.
 template <class Real>
 void fill(Real* to, index_t count, Real value) noexcept {
-  index_t done = lesser(count, 32);
-  for (index_t i = 0; i < done; ++i) to[i] = value;
-  while (done < count) {
-    const index_t more = lesser(done, count - done);
-    __builtin_memcpy(to + done, to, static_cast<std::size_t>(more) * sizeof(Real));
-    done += more;
-  }
+  constexpr index_t lanes = 16 / static_cast<index_t>(sizeof(Real));
+  typedef Real vector __attribute__((vector_size(16)));
+  const vector values = value + vector{};
+  index_t done = 0;
+  for (; done + lanes <= count; done += lanes) __builtin_memcpy(to + done, &values, sizeof values);
+  for (; done < count; ++done) to[done] = value;
 }
 
 }  // namespace HEED_ABI

@@ -82,17 +82,14 @@ template <class Real>
 class decode_call {
  public:
   decode_call(kernel<Real> const& run, row_verbs<Real> const& verb)
-      : run_(run),
-        verb_(verb),
-        cut_(decode_cut_of(run, verb)),
-        units_(few_rows<Real>::units(run.call)),
-        state_size_(few_rows<Real>(run, verb, 0).state_size()) {}
+      : run_(run), verb_(verb), cut_(decode_cut_of(run, verb)), units_(few_rows<Real>::units(run.call)) {}
 
   void run() {
     if (!cut_.apart) {
       last_unit_ = units_;
       return each(decode_step::whole, 1);
     }
+    state_size_ = few_rows<Real>(run_, verb_, 0).state_size();
     const scratch memory(held_bytes(run_, verb_, cut_), scratch_use::shared);
     held_ = reinterpret_cast<Real*>(memory.data());
     for (first_unit_ = 0; first_unit_ < units_; first_unit_ = last_unit_) {
@@ -110,9 +107,9 @@ class decode_call {
   void each(decode_step step, index_t parts) {
     parallel_for((last_unit_ - first_unit_) * parts, workers_of(run_.call, cut_.threads), [&](index_t item) {
       const fp_environment worker_environment;
-      const scratch memory(few_rows<Real>::scratch_bytes(run_, verb_));
-      const index_t place = item / parts, unit = first_unit_ + place, part = item % parts;
-      few_rows<Real> rows(run_, verb_, unit);
+      const auto [place, part] = divide(item, parts);
+      few_rows<Real> rows(run_, verb_, first_unit_ + place);
+      const scratch memory(rows.scratch_bytes());
       rows.open(memory.data());
       switch (step) {
         case decode_step::whole: return rows.attend(cut_.split_keys);
@@ -149,7 +146,7 @@ class decode_call {
   row_verbs<Real> const& verb_;
   decode_cut cut_;
   index_t units_;
-  std::size_t state_size_;
+  std::size_t state_size_ = 0;
   Real* held_ = nullptr;  // [units held, 1 + splits held] states
   index_t first_unit_ = 0, last_unit_ = 0, first_split_ = 0, last_split_ = 0;
 };

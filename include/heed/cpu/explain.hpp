@@ -209,11 +209,10 @@ template <class Real>
       piece<Real>::scratch_bytes(run, cut) * static_cast<std::size_t>(cut.threads) +
       static_cast<std::size_t>(cut.heads_per_wave * packed_words(run, cut.key, cut.value)) * sizeof(Real);
   if (few != nullptr && !idle) {
-    const few_rows<Real> unit(run, *few, 0);
+    few_rows<Real> unit(run, *few, 0);
     key = unit.key_in_place() ? placement::in_place : placement::packed_by_piece;
     value = unit.value_in_place() ? placement::in_place : placement::packed_by_piece;
-    scratch =
-        few_rows<Real>::scratch_bytes(run, *few) * static_cast<std::size_t>(threads) + held_bytes(run, *few, splits);
+    scratch = unit.scratch_bytes() * static_cast<std::size_t>(threads) + held_bytes(run, *few, splits);
   }
   char const* const whose = call.options.executor.given() && threads > 1 ? " (executor)" : "";
   char text[1024];

@@ -2,6 +2,7 @@
 // keys in the lanes instead of the queries.
 #pragma once
 
+#include "heed/base/fill.hpp"
 #include "heed/cpu/partition.hpp"
 #include "heed/cpu/row_rules.hpp"
 #include "heed/cpu/row_set.hpp"
@@ -21,42 +22,42 @@ class few_rows {
       : run_(run),
         call_(run.call),
         verb_(verb),
-        batch_(unit / chunks(call_) / call_.num_kv_heads),
-        kv_head_(unit / chunks(call_) % call_.num_kv_heads),
-        head_begin_(kv_head_ * call_.group_size + unit % chunks(call_) * heads_together(call_)),
+        batch_(divide(divide(unit, chunks(call_)).whole, call_.num_kv_heads).whole),
+        kv_head_(divide(divide(unit, chunks(call_)).whole, call_.num_kv_heads).rest),
+        head_begin_(kv_head_ * call_.group_size + divide(unit, chunks(call_)).rest * heads_together(call_)),
         seq_(sequence_of(run.call, run.rule, batch_)),
         key_(row_source_of(verb, call_.key, batch_, kv_head_, seq_)),
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns) + verb.lanes),
+        padded_rows_(heads_together(call_) * call_.seq_len_q + 3),
         blocks_together_(lesser(ceil_div(greater(1, call_.seq_len_kv), run.block_keys),
-                                blocks_together(padded_rows(), run.block_keys, sizeof(Real)))),
+                                blocks_together(padded_rows_, run.block_keys, sizeof(Real)))),
         score_stride_(padded(blocks_together_ * run.block_keys) + verb.lanes),
         rules_(run),
         shown_(run, batch_, score_stride_) {}
 
   /// Query heads of one unit, and how many units there are.
   [[nodiscard]] static index_t heads_together(problem const& call) noexcept {
-    return greater(1, lesser(call.group_size, rows_together / greater(1, call.seq_len_q)));
+    return greater(1, lesser(call.group_size, divide(rows_together, greater(1, call.seq_len_q)).whole));
   }
   [[nodiscard]] static index_t units(problem const& call) noexcept {
     return call.batch_size * call.num_kv_heads * chunks(call);
   }
 
-  [[nodiscard]] static std::size_t scratch_bytes(kernel<Real> const& run, row_verbs<Real> const& verb) {
-    few_rows unit(run, verb, 0);
+  [[nodiscard]] std::size_t scratch_bytes() {
     carver count(nullptr);
-    unit.carve(count);
+    carve(count);
     return count.used() + 64;
   }
   [[nodiscard]] bool key_in_place() const noexcept { return key_.in_place; }
   [[nodiscard]] bool value_in_place() const noexcept { return value_.in_place; }
   /// Numbers in the state of one split.
   [[nodiscard]] std::size_t state_size() const noexcept {
-    return static_cast<std::size_t>(padded(padded_rows() * (out_columns_ + 2)));
+    return static_cast<std::size_t>(padded(padded_rows_ * (out_columns_ + 2)));
   }
   [[nodiscard]] row_state<Real> state_at(Real* memory) const noexcept {
-    const index_t rows = padded_rows();
+    const index_t rows = padded_rows_;
     return {memory + rows * out_columns_, memory + rows * (out_columns_ + 1), memory};
   }
 
@@ -68,12 +69,14 @@ class few_rows {
     const index_t heads_left = (kv_head_ + 1) * call_.group_size - head_begin_;
     all_ = {head_begin_, lesser(heads_together(call_), heads_left), 0, rows_there, query_, scores_, copy_, &blocks_};
     for (index_t row = 0; row < all_.rows(); ++row) {
-      pack_query_row(run_, verb_, call_.query.row(batch_, all_.head + row / rows_there, row % rows_there), key_.columns,
-                     line_, query_ + row * query_columns_);
+      const auto [head, query] = divide(row, rows_there);
+      pack_query_row(run_, verb_, call_.query.row(batch_, all_.head + head, query), key_.columns, line_,
+                     query_ + row * query_columns_);
     }
-    for (index_t i = all_.rows() * query_columns_; i < padded_rows() * query_columns_; ++i) query_[i] = Real(0);
     // A tile of four rows may take up rows that are not there: they weigh nothing.
-    for (index_t i = all_.rows() * score_stride_; i < padded_rows() * score_stride_; ++i) scores_[i] = Real(0);
+    const index_t rows = all_.rows(), missing = padded_rows_ - rows;
+    fill(query_ + rows * query_columns_, missing * query_columns_, Real(0));
+    fill(scores_ + rows * score_stride_, missing * score_stride_, Real(0));
   }
 
   /// The keys that any row may see.
@@ -105,7 +108,7 @@ class few_rows {
   void copy(row_state<Real> const& from, row_state<Real> const& to) const noexcept {
     for (std::size_t i = 0; i < state_size(); ++i) to.out[i] = from.out[i];
   }
-  void clear(row_state<Real> const& state) const noexcept { clear(state, padded_rows()); }
+  void clear(row_state<Real> const& state) const noexcept { clear(state, padded_rows_); }
 
   /// All keys on this thread: some splits are walked together, each has a state of its own.
   void attend(index_t split_keys) {
@@ -150,16 +153,14 @@ class few_rows {
   }
 
  private:
-  [[nodiscard]] index_t padded(index_t columns) const noexcept { return ceil_div(columns, verb_.lanes) * verb_.lanes; }
-  /// A tile of four may begin at any row that is there.
+  [[nodiscard]] index_t padded(index_t columns) const noexcept { return round_up_pow2(columns, verb_.lanes); }
   [[nodiscard]] static index_t chunks(problem const& call) noexcept {
     return greater(1, ceil_div(call.group_size, heads_together(call)));
   }
-  [[nodiscard]] index_t padded_rows() const noexcept { return heads_together(call_) * call_.seq_len_q + 3; }
 
   void carve(carver& from) {
     const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
-    const index_t rows = padded_rows();
+    const index_t rows = padded_rows_;
     query_ = take(rows * query_columns_);
     scores_ = take(rows * score_stride_);
     copy_ = take(rows * score_stride_);
@@ -177,11 +178,9 @@ class few_rows {
   }
 
   void clear(row_state<Real> const& state, index_t rows) const noexcept {
-    for (index_t row = 0; row < rows; ++row) {
-      state.row_max[row] = -infinity<Real>;
-      state.row_sum[row] = Real(0);
-    }
-    for (index_t i = 0; i < rows * out_columns_; ++i) state.out[i] = Real(0);
+    fill(state.row_max, rows, -infinity<Real>);
+    fill(state.row_sum, rows, Real(0));
+    fill(state.out, rows * out_columns_, Real(0));
   }
 
   [[nodiscard]] row_state<Real> state_at_row(Real* memory, index_t row) const noexcept {
@@ -346,7 +345,7 @@ class few_rows {
   }
 
   [[nodiscard]] index_t first_column(row_run const& run) const noexcept {
-    return (run.key_begin - run.block_begin) / verb_.lanes * verb_.lanes;
+    return round_down_pow2(run.key_begin - run.block_begin, verb_.lanes);
   }
   [[nodiscard]] index_t last_column(row_run const& run) const noexcept { return padded(run.key_end - run.block_begin); }
 
@@ -387,7 +386,7 @@ class few_rows {
 
   /// The place of a column in a row of out.
   [[nodiscard]] index_t place_of(index_t column) const noexcept {
-    const index_t whole = value_.columns / verb_.lanes * verb_.lanes;
+    const index_t whole = round_down_pow2(value_.columns, verb_.lanes);
     return column < whole ? column : column + padded(value_.columns) - value_.columns;
   }
 
@@ -407,11 +406,12 @@ class few_rows {
   }
 
   void write_row(row_state<Real> const& state, index_t row) {
-    const index_t head = all_.head + row / all_.rows_per_head, query = row % all_.rows_per_head;
+    const auto [place, query] = divide(row, all_.rows_per_head);
+    const index_t head = all_.head + place;
     const Real sum = state.row_sum[row], ones = state.out[(row + 1) * out_columns_ - 1];
     const Real factor = ones == Real(0) ? Real(0) : Real(1) / ones;
     if (verb_.scale_row(state.out + row * out_columns_, out_columns_, factor, line_)) {
-      for (index_t i = value_.columns / verb_.lanes * verb_.lanes; i < call_.head_dim_v; ++i) {
+      for (index_t i = round_down_pow2(value_.columns, verb_.lanes); i < call_.head_dim_v; ++i) {
         line_[i] = line_[place_of(i)];
       }
     } else {
@@ -484,7 +484,9 @@ class few_rows {
   sequence seq_;
   row_source key_, value_;        // where they lie, or will be packed
   row_source keys_{}, values_{};  // of the block at hand
-  index_t query_columns_, out_columns_, blocks_together_, score_stride_;
+  index_t query_columns_, out_columns_;
+  index_t padded_rows_;  // a tile of four may begin at any row that is there
+  index_t blocks_together_, score_stride_;
   seen_blocks blocks_, single_blocks_;
   row_rules<Real> rules_;
   shown_rows<Real> shown_;

@@ -97,12 +97,13 @@ void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const&
     run.value = {packed + cut.heads_per_wave * run.key.head_words,
                  ceil_div_pow2(call.seq_len_kv, verb.keys_per_line()) * run.value_words(), run.value_words()};
   }
+  const std::size_t bytes = piece<Real>::scratch_bytes(run, cut);
   for_each_wave(call, cut, verb.lanes, [&](index_t first_head, piece_list const& pieces) {
     run.first_packed_head = first_head;
     if (cut.packs_waves) pack_heads(run, cut, first_head);
     parallel_for(pieces.count(), workers_of(call, cut.threads), [&](index_t number) {
       const fp_environment worker_environment;
-      piece<Real>(run, cut, pieces, number, number + cut.threads).attend();
+      piece<Real>(run, cut, pieces, number, number + cut.threads).attend(bytes);
     });
   });
 }

@@ -31,8 +31,9 @@ class piece {
     return count.used() + static_cast<std::size_t>(tiles) * sizeof(query_tile<Real>) + 64;
   }
 
-  void attend() {
-    const scratch memory(scratch_bytes(run_, cut_));
+  /// `bytes`: scratch_bytes, which all pieces of a call share.
+  void attend(std::size_t bytes) {
+    const scratch memory(bytes);
     carver from(memory.data());
     carve(run_, cut_, from, work_);
     work_.ahead = &ahead_;

@@ -16,7 +16,7 @@ class row_rules {
   void carve(carver& from) {
     const auto take = [&](index_t count) { return from.template take<Real>(static_cast<std::size_t>(count)); };
     const index_t rows = run_.call.seq_len_q;
-    const index_t lanes = ceil_div(rows, run_.verb.lanes) * run_.verb.lanes;
+    const index_t lanes = round_up_pow2(rows, run_.verb.lanes);
     scores_ = take(run_.block_keys * lanes);
     max_ = take(2 * lanes);
     terms_ = from.template take<term_rows<Real>>(static_cast<std::size_t>(run_.rule.dense_stages));
@@ -56,7 +56,7 @@ class row_rules {
   template <class Change>
   void with_columns(Real* scores, index_t stride, block const& area, Change const& change) const {
     const index_t rows = area.query_end - area.query_begin, keys = area.key_end - area.key_begin;
-    const int vectors = static_cast<int>(ceil_div(rows, run_.verb.lanes));
+    const int vectors = static_cast<int>(ceil_div_pow2(rows, run_.verb.lanes));
     const index_t lanes = vectors * run_.verb.lanes;
     for (index_t i = 0; i < keys * lanes; ++i) scores_[i] = Real(0);
     for (index_t lane = 0; lane < lanes; ++lane) max_[lane] = -infinity<Real>;

@@ -55,20 +55,26 @@ template <class Real>
   return source;
 }
 
-/// A query row, scaled, in whole vectors against keys of `columns` columns. `line` has room for it.
+/// A query row, scaled, in whole vectors against keys of `columns` columns. `line` has room for one that is not read
+/// where it lies.
 template <class Real>
 void pack_query_row(kernel<Real> const& run, row_verbs<Real> const& verb, void const* row, index_t columns, Real* line,
                     Real* to) noexcept {
   operand const& query = run.call.query;
-  const index_t given = query.extents[3], whole = columns / verb.lanes * verb.lanes;
-  run.verb.pack_rows(row, query.kind, 0, query.strides[3], 1, given, line);
-  for (index_t i = given; i < whole; ++i) line[i] = Real(0);
-  (void)verb.scale_row(line, whole, run.scale, to);
+  const index_t given = query.extents[3], whole = round_down_pow2(columns, verb.lanes);
+  Real const* from = line;
+  if (given == columns && has_plain_rows<Real>(query)) {
+    from = static_cast<Real const*>(row);
+  } else {
+    run.verb.pack_rows(row, query.kind, 0, query.strides[3], 1, given, line);
+    for (index_t i = given; i < whole; ++i) line[i] = Real(0);
+  }
+  (void)verb.scale_row(from, whole, run.scale, to);
   if (whole == columns) return;
   // The last vector reaches back; what it repeats is 0.
   for (index_t i = 0; i < verb.lanes; ++i) {
     const index_t column = columns - verb.lanes + i;
-    to[whole + i] = column < given && column >= whole ? line[column] * run.scale : Real(0);
+    to[whole + i] = column < given && column >= whole ? from[column] * run.scale : Real(0);
   }
 }
 

@@ -109,14 +109,15 @@ struct byte_range {
   index_t end;
 };
 [[nodiscard]] inline byte_range range_of(operand const& box) noexcept {
-  const index_t bytes = element_size(box.kind);
-  byte_range range{reinterpret_cast<index_t>(box.data), reinterpret_cast<index_t>(box.data) + bytes};
+  index_t before = 0, behind = 0;  // the first element, in elements
   HEED_UNROLL
   for (int axis = 0; axis < 4; ++axis) {
-    const index_t reach = (box.extents[axis] - 1) * box.strides[axis] * bytes;
-    (reach < 0 ? range.begin : range.end) += reach;
+    const index_t reach = (box.extents[axis] - 1) * box.strides[axis];
+    before += lesser(reach, 0);
+    behind += greater(reach, 0);
   }
-  return range;
+  const index_t bytes = element_size(box.kind), first = reinterpret_cast<index_t>(box.data);
+  return {first + before * bytes, first + (behind + 1) * bytes};
 }
 
 /// Whether two indices of one operand name the same bytes. Sizes are known to fit (check_memory).

@@ -86,13 +86,13 @@ struct shape_text {
 }
 
 [[nodiscard]] inline bool check_memory(operand const& box, char const* name, axes_given given, report& broken) {
-  index_t extents = 0, strides = 0;  // their highest bits, the sign among them
+  index_t extents = 0, strides = 0;  // their highest bits, the sign among them; of a negative stride, its complement's
   HEED_UNROLL
   for (int axis = 0; axis < 4; ++axis) {
     extents |= box.extents[axis];
-    strides |= magnitude(box.strides[axis]);
+    strides |= box.strides[axis] ^ (box.strides[axis] >> 63);
   }
-  const bool is_small = extents >= 0 && extents < (index_t{1} << 14) && strides < (index_t{1} << 40);
+  const bool is_small = extents >= 0 && extents < (index_t{1} << 14) && strides < (index_t{1} << 40) - 1;
   return (is_small && box.data != nullptr) || check_unusual_memory(box, name, given, broken);
 }
 
@@ -133,24 +133,18 @@ struct shape_text {
   return true;
 }
 
-/// Compares one operand with the sizes it must have; names the first axis that differs and prints both shapes.
-[[nodiscard, gnu::noinline]] inline bool check_shape(problem const& call, operand const& box, char const* name,
-                                                     bool has_columns, bool per_key, index_t columns,
-                                                     char const* columns_name, report& broken) {
+/// Names the first axis of an operand that differs from the size it must have, and prints both shapes.
+[[nodiscard, gnu::cold, gnu::noinline]] inline bool fail_shape(problem const& call, operand const& box,
+                                                               char const* name, bool has_columns, bool per_key,
+                                                               index_t columns, char const* columns_name,
+                                                               report& broken) {
   const index_t heads = per_key ? call.num_kv_heads : call.num_heads;
   const index_t rows = per_key ? call.seq_len_kv : call.seq_len_q;
-  errc code = errc::ok;
-  if (box.extents[0] != call.batch_size) {
-    code = errc::batch_size_mismatch;
-  } else if (box.extents[1] != heads) {
-    code = errc::num_heads_mismatch;
-  } else if (box.extents[2] != rows) {
-    code = errc::seq_len_mismatch;
-  } else if (has_columns && box.extents[3] != columns) {
-    code = columns_name[0] == 's' ? errc::seq_len_mismatch : errc::head_dim_mismatch;
-  } else {
-    return true;
-  }
+  const errc code = box.extents[0] != call.batch_size ? errc::batch_size_mismatch
+                    : box.extents[1] != heads         ? errc::num_heads_mismatch
+                    : box.extents[2] != rows          ? errc::seq_len_mismatch
+                    : columns_name[0] == 's'          ? errc::seq_len_mismatch
+                                                      : errc::head_dim_mismatch;
   char head_axis[64] = "";
   if (box.rank == (has_columns ? 4 : 3)) {
     std::snprintf(head_axis, sizeof head_axis, "%s=%lld, ", per_key ? "num_kv_heads" : "num_heads",
@@ -167,6 +161,15 @@ struct shape_text {
   return broken.fail(code, "%s must be [%s%s%s=%lld%s], got %s", name, batch_axis, head_axis,
                      per_key ? "seq_len_kv" : "seq_len_q", static_cast<long long>(rows), column_axis,
                      shape_text(box, has_columns ? axes_given::rows_and_columns : axes_given::rows).text);
+}
+
+/// Compares one operand with the sizes it must have.
+[[nodiscard]] inline bool check_shape(problem const& call, operand const& box, char const* name, bool has_columns,
+                                      bool per_key, index_t columns, char const* columns_name, report& broken) {
+  const bool fits =
+      box.extents[0] == call.batch_size && box.extents[1] == (per_key ? call.num_kv_heads : call.num_heads) &&
+      box.extents[2] == (per_key ? call.seq_len_kv : call.seq_len_q) && (!has_columns || box.extents[3] == columns);
+  return fits || fail_shape(call, box, name, has_columns, per_key, columns, columns_name, broken);
 }
 
 [[nodiscard]] inline bool check_shapes(problem const& call, report& broken) {

@@ -25,12 +25,12 @@ struct interleave {
   }
 };
 
-// Exchanges blocks of `Group` lanes between two vectors: the even blocks of both, or the odd ones.
-template <class Simd, int Group, bool Odd>
-struct exchange {
+// The even blocks of 16 bytes of one operand and then of the other, or their odd ones.
+template <class Simd, bool Odd>
+struct every_other_block {
   static constexpr int lane(int at) {
-    const bool second = at / Group % 2 == 1;
-    return at - (second ? Group : 0) + (Odd ? Group : 0) + (second ? Simd::lanes : 0);
+    constexpr int chunk = 16 / static_cast<int>(sizeof(typename Simd::scalar));
+    return (at / chunk * 2 + (Odd ? 1 : 0)) * chunk + at % chunk;
   }
 };
 
@@ -64,22 +64,18 @@ HEED_VERB void transpose(typename Simd::vector (&rows)[Simd::lanes]) noexcept {
       rows[row + 2] = second;
     }
   }
-  // Then whole blocks of 16 bytes, 32 bytes.
-  if constexpr (Simd::lanes > chunk) {
+  // Then whole blocks of 16 bytes: of two groups of rows, or of four, two and two.
+  HEED_UNROLL
+  for (int row = 0; Simd::lanes > chunk && row < chunk; ++row) {
     HEED_UNROLL
-    for (int row = 0; row < Simd::lanes; ++row) {
-      if (row / chunk % 2 == 0) {
-        cross<Simd, exchange<Simd, chunk, false>, exchange<Simd, chunk, true>>(rows[row], rows[row + chunk]);
-      }
+    for (int pair = row; pair < Simd::lanes; pair += 2 * chunk) {
+      cross<Simd, every_other_block<Simd, false>, every_other_block<Simd, true>>(rows[pair], rows[pair + chunk]);
     }
-  }
-  if constexpr (Simd::lanes > 2 * chunk) {
-    HEED_UNROLL
-    for (int row = 0; row < Simd::lanes; ++row) {
-      if (row / chunk % 4 < 2) {
-        cross<Simd, exchange<Simd, 2 * chunk, false>, exchange<Simd, 2 * chunk, true>>(rows[row],
-                                                                                       rows[row + 2 * chunk]);
-      }
+    if constexpr (Simd::lanes > 2 * chunk) {
+      // Now [0 2 | 0 2], [1 3 | 1 3] of the groups 0 and 1, and of 2 and 3.
+      cross<Simd, every_other_block<Simd, false>, every_other_block<Simd, true>>(rows[row], rows[row + 2 * chunk]);
+      cross<Simd, every_other_block<Simd, false>, every_other_block<Simd, true>>(rows[row + chunk],
+                                                                                 rows[row + 3 * chunk]);
     }
   }
 }

@@ -66,6 +66,15 @@ struct simd {
 #endif
   }
 
+  /// Whether every lane is 0 with a plus sign. By words: lanes that are compared one by one take longer.
+  [[nodiscard]] HEED_VERB static bool is_zero(vector const& all) noexcept {
+    std::uint64_t words[bytes / 8], bits = 0;
+    __builtin_memcpy(words, &all, sizeof words);
+    HEED_UNROLL
+    for (int i = 0; i < bytes / 8; ++i) bits |= words[i];
+    return bits == 0;
+  }
+
   /// The larger of each lane; `second` where either is NaN, so that the operand whose NaN must live stands second.
   HEED_VERB static void larger(vector& to, vector const& first, vector const& second) noexcept {
 #if defined(__x86_64__) && !defined(__clang__)

@@ -223,9 +223,7 @@ HEED_VERB bool all_finite(typename Simd::scalar const* from, index_t rows, index
     for (; column < columns; ++column) rest += from[column] * Real(0);
   }
   poison[0] += poison[1];
-  bool finite = rest == Real(0);
-  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[0][lane] == Real(0);
-  return finite;
+  return rest == Real(0) && Simd::is_zero(poison[0]);
 }
 
 }  // namespace heed::detail

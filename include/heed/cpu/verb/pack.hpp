@@ -205,24 +205,26 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
   const index_t lanes = vectors * Simd::lanes;
   const index_t whole = columns / Simd::lanes * Simd::lanes;
   for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
+    typename Simd::scalar const* line[std::size_t{Simd::lanes}];
+    for (int row = 0; row < Simd::lanes; ++row) line[row] = from + lesser(lane + row, rows - 1) * row_stride;
+    typename Simd::scalar* place = to + lane;
     for (index_t column = 0; column < whole; column += Simd::lanes) {
       typename Simd::vector square[Simd::lanes];
       HEED_UNROLL
       for (int row = 0; row < Simd::lanes; ++row) {
-        Simd::load_unaligned(square[row], from + lesser(lane + row, rows - 1) * row_stride + column);
+        Simd::load_unaligned(square[row], line[row] + column);
         scale_words<Simd>(square[row], scale);
       }
       transpose<Simd>(square);
       HEED_UNROLL
-      for (int row = 0; row < Simd::lanes; ++row) Simd::store(to + (column + row) * lanes + lane, square[row]);
+      for (int row = 0; row < Simd::lanes; ++row, place += lanes) Simd::store(place, square[row]);
     }
-    for (index_t row = lane; row < lane + Simd::lanes; ++row) {
-      typename Simd::scalar const* const line = from + lesser(row, rows - 1) * row_stride;
-      for (index_t column = whole; column < columns; ++column) {
+    for (index_t column = whole; column < columns; ++column, place += lanes) {
+      for (int row = 0; row < Simd::lanes; ++row) {
         typename Simd::vector word;
-        Simd::splat(word, line + column);
+        Simd::splat(word, line[row] + column);
         scale_words<Simd>(word, scale);
-        to[column * lanes + row] = word[0];
+        place[row] = word[0];
       }
     }
   }
@@ -240,20 +242,22 @@ HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::sca
     typename Simd::vector times;
     Simd::load(times, factor + lane);
     const index_t end = lesser(lane + Simd::lanes, rows);
+    typename Simd::scalar const* place = from + lane;
     for (index_t column = 0; column < whole; column += Simd::lanes) {
       typename Simd::vector square[Simd::lanes];
       HEED_UNROLL
-      for (int row = 0; row < Simd::lanes; ++row) {
-        Simd::load(square[row], from + (column + row) * lanes + lane);
+      for (int row = 0; row < Simd::lanes; ++row, place += lanes) {
+        Simd::load(square[row], place);
         square[row] = (square[row] + Real(0)) * times;
       }
       transpose<Simd>(square);
+      typename Simd::scalar* line = to + lane * row_stride + column;
       HEED_UNROLL
-      for (int row = 0; row < Simd::lanes; ++row) {
-        if (lane + row < end) Simd::store_unaligned(to + (lane + row) * row_stride + column, square[row]);
+      for (int row = 0; row < Simd::lanes; ++row, line += row_stride) {
+        if (lane + row < end) Simd::store_unaligned(line, square[row]);
       }
     }
-    for (index_t row = lane; row < end; ++row) {
+    for (index_t row = lane; whole < columns && row < end; ++row) {
       for (index_t column = whole; column < columns; ++column) {
         to[row * row_stride + column] = (from[column * lanes + row] + Real(0)) * factor[row];
       }

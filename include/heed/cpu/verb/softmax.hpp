@@ -199,9 +199,7 @@ HEED_VERB bool finish(typename Simd::scalar const* out, index_t head_dim, int ve
   }
   HEED_UNROLL
   for (int i = 1; i < 8; ++i) poison[0] += poison[i];
-  bool finite = true;
-  for (int lane = 0; lane < Simd::lanes; ++lane) finite &= poison[0][lane] == Real(0);
-  return finite;
+  return Simd::is_zero(poison[0]);
 }
 
 }  // namespace heed::detail

@@ -67,7 +67,7 @@ HEED_VERB void softmax_rows(typename Simd::scalar* scores, index_t score_stride,
   }
 }
 
-/// to = from * factor, in whole vectors, of which only `from` is aligned to them. Returns whether `from` is finite.
+/// to = from * factor, in whole vectors. Returns whether `from` is finite.
 /// Zeros lose their sign, which may come from a value that the row does not even see.
 template <class Simd>
 HEED_VERB bool scale_row(typename Simd::scalar const* from, index_t columns, typename Simd::scalar factor,
@@ -75,14 +75,12 @@ HEED_VERB bool scale_row(typename Simd::scalar const* from, index_t columns, typ
   using Real = typename Simd::scalar;
   typename Simd::vector number, poison{};  // 0, or NaN once an infinity or a NaN has been met
   for (index_t column = 0; column < columns; column += Simd::lanes) {
-    Simd::load(number, from + column);
+    Simd::load_unaligned(number, from + column);
     poison += number * Real(0);
     number = (number + Real(0)) * factor;
     Simd::store_unaligned(to + column, number);
   }
-  Real sum(0);
-  for (int lane = 0; lane < Simd::lanes; ++lane) sum += poison[lane];
-  return sum == Real(0);
+  return Simd::is_zero(poison);
 }
 
 /// One more split of the keys: out, row_max and row_sum of two sets of keys become those of both.
