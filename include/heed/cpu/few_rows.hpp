@@ -30,7 +30,7 @@ class few_rows {
         value_(row_source_of(verb, call_.value, batch_, kv_head_, seq_)),
         query_columns_(padded(key_.columns)),
         out_columns_(padded(value_.columns) + verb.lanes),
-        padded_rows_(heads_together(call_) * call_.seq_len_q + 3),
+        padded_rows_(heads_together(call_) * call_.seq_len_q + 3),  // a tile of four may begin at any row there is
         blocks_together_(lesser(ceil_div(greater(1, call_.seq_len_kv), run.block_keys),
                                 blocks_together(padded_rows_, run.block_keys, sizeof(Real)))),
         score_stride_(padded(blocks_together_ * run.block_keys) + verb.lanes),
@@ -188,7 +188,7 @@ class few_rows {
   }
   /// One of all rows, with scores of its own.
   [[nodiscard]] row_set<Real> single(index_t row) const noexcept {
-    for (index_t i = score_stride_; i < 4 * score_stride_; ++i) single_scores_[i] = Real(0);
+    fill(single_scores_ + score_stride_, 3 * score_stride_, Real(0));
     return {all_.head + row / all_.rows_per_head,
             1,
             row % all_.rows_per_head,
@@ -354,23 +354,22 @@ class few_rows {
     verb_.dot_rows(set.query + run.row * query_columns_, query_columns_, run.rows, keys_.at(run.key_begin), keys_.kind,
                    keys_.stride, run.key_end - run.key_begin, keys_.end - run.key_begin, keys_.columns,
                    set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, score_stride_, sums_);
-    for (index_t row = run.row; row < run.row + run.rows; ++row) {
-      Real* const line = set.scores + row * score_stride_;
-      for (index_t i = first_column(run); i < run.key_begin - run.block_begin; ++i) line[i] = -infinity<Real>;
-      for (index_t i = run.key_end - run.block_begin; i < last_column(run); ++i) line[i] = -infinity<Real>;
+    const index_t first = first_column(run), last = last_column(run), end_row = run.row + run.rows;
+    const index_t begin = run.key_begin - run.block_begin, end = run.key_end - run.block_begin;
+    Real* line = set.scores + run.row * score_stride_;
+    for (index_t row = run.row; row < end_row; ++row, line += score_stride_) {
+      fill(line + first, begin - first, -infinity<Real>);
+      fill(line + end, last - end, -infinity<Real>);
     }
     // Rows behind the run may be taken up by its last tile.
-    for (index_t row = run.row + run.rows; row < lesser(set.rows(), run.row + run.rows + 3); ++row) {
-      Real* const line = set.scores + row * score_stride_;
-      for (index_t i = first_column(run); i < last_column(run); ++i) line[i] = Real(0);
+    for (index_t row = end_row; row < lesser(set.rows(), end_row + 3); ++row, line += score_stride_) {
+      fill(line + first, last - first, Real(0));
     }
   }
 
   void hide(row_set<Real> const& set, index_t row, index_t block_begin, index_t begin, index_t end) const noexcept {
-    for (index_t r = row; r < row + set.rows_per_head; ++r) {
-      for (index_t key = begin; key < end; ++key) {
-        set.scores[r * score_stride_ + key - block_begin] = -infinity<Real>;
-      }
+    for (index_t r = row; begin < end && r < row + set.rows_per_head; ++r) {
+      fill(set.scores + r * score_stride_ + begin - block_begin, end - begin, -infinity<Real>);
     }
   }
 
@@ -484,9 +483,7 @@ class few_rows {
   sequence seq_;
   row_source key_, value_;        // where they lie, or will be packed
   row_source keys_{}, values_{};  // of the block at hand
-  index_t query_columns_, out_columns_;
-  index_t padded_rows_;  // a tile of four may begin at any row that is there
-  index_t blocks_together_, score_stride_;
+  index_t query_columns_, out_columns_, padded_rows_, blocks_together_, score_stride_;
   seen_blocks blocks_, single_blocks_;
   row_rules<Real> rules_;
   shown_rows<Real> shown_;

@@ -68,7 +68,7 @@ struct simd {
 
   /// Whether every lane is 0 with a plus sign. By words: lanes that are compared one by one take longer.
   [[nodiscard]] HEED_VERB static bool is_zero(vector const& all) noexcept {
-    std::uint64_t words[bytes / 8], bits = 0;
+    std::uint64_t words[std::size_t{bytes / 8}], bits = 0;
     __builtin_memcpy(words, &all, sizeof words);
     HEED_UNROLL
     for (int i = 0; i < bytes / 8; ++i) bits |= words[i];
