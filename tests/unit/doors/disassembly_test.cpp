@@ -32,7 +32,7 @@ std::string door_name(std::string const& function, std::string const& level) {
   return function.substr(begin, function.find_first_of("<(", begin) - begin);
 }
 
-[[maybe_unused]] bool is_door(std::string const& function, std::vector<std::string> const& levels) {
+bool is_door(std::string const& function, std::vector<std::string> const& levels) {
   return std::any_of(levels.begin(), levels.end(),
                      [&](std::string const& level) { return !door_name(function, level).empty(); });
 }
@@ -48,6 +48,18 @@ TEST(Doors, AreAllInThisProgram) {
   (void)heed::attention(narrow, narrow, narrow);
   EXPECT_EQ(out(0, 0, 0, 0), 0.0f);
   ASSERT_GT(own_routines().size(), 50u) << "objdump found nothing: " << HEED_OBJDUMP;
+}
+
+// Where the loops of a verb lie in the lines of code must not be the linker's choice.
+TEST(Doors, BeginWithALine) {
+  int seen = 0;
+  for (routine const& r : own_routines()) {
+    if (!is_door(r.name, {"v1", "v3", "v4", "v4_bf16", "v4_amx"}) || r.name.find("[clone") != std::string::npos)
+      continue;
+    ++seen;
+    EXPECT_EQ(r.address % 64, 0u) << r.name;
+  }
+  EXPECT_GE(seen, 10);
 }
 
 #if defined(__x86_64__)
