@@ -68,6 +68,15 @@ TYPED_TEST(Accuracy, LongRows) {
   check_accuracy<TypeParam>(data_kind::outliers, std::nullopt, rule_kind::none, 32, 16384, seed_of(12));
 }
 
+/// Sums of equal weights that do not round to either side alike: the longer the chain, the further it drifts.
+TYPED_TEST(Accuracy, EvenWeights) {
+  for (const index_t rows : {1, 3, 32, 49}) {
+    for (const index_t keys : {600, 1025, 16384}) {
+      check_accuracy<TypeParam>(data_kind::even, 1.0, rule_kind::none, rows, keys, seed_of(14));
+    }
+  }
+}
+
 /// One key of weight 1 and all others of a little less than half a unit in its last place: a sum that has the large one
 /// gains nothing from any of them, and together they are much. Where all values are the same, so is the output: what it
 /// is divided by must have lost what it has lost. On tiles, by few rows, and by few rows in splits of the keys.
@@ -83,19 +92,21 @@ void check_small_weights(index_t rows, index_t keys, index_t large, int threads)
   for (index_t i = 0; i < keys; ++i) k(0, 0, i, 0) = i == large ? static_cast<T>(0.0f) : logit;
   for (index_t i = 0; i < v.size(); ++i) v.data()[i] = static_cast<T>(1.0f);
   tensor<Real, 3> lse({1, heads, rows});
+  tensor<Real, 4> weights({1, heads, rows, keys});
   const attention_options options{.scale = 1.0, .threads = threads};
-  attention(q, k, v, into(out).lse(lse), options);
-  attention(q, k, v, again, options);  // nobody asks for lse
+  attention(q, k, v, into(out).lse(lse).weights(weights), options);
+  attention(q, k, v, again, options);  // nobody asks for more
   for (index_t i = 0; i < out.size(); ++i) {
     ASSERT_EQ(static_cast<double>(out.data()[i]), 1.0) << i;
     ASSERT_EQ(static_cast<double>(again.data()[i]), 1.0) << i;
   }
-  // lse has a sum of its own, of blocks of at most 128 keys: no more than one loses its part, and each is rounded once.
+  // Sums are of blocks of at most 128 keys: no more than one loses its part, and each is rounded once.
   const double weight = std::exp(static_cast<double>(logit)), others = static_cast<double>(keys - 1) * weight;
-  const double eps = static_cast<double>(std::numeric_limits<Real>::epsilon()),
-               blocks = static_cast<double>(keys) / 128;
+  const double eps = static_cast<double>(std::numeric_limits<Real>::epsilon());
+  const double near = 128 * weight + (4 + static_cast<double>(keys) / 128) * eps;
   for (index_t i = 0; i < lse.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(lse.data()[i]), std::log1p(others), 128 * weight + (4 + blocks) * eps) << i;
+    ASSERT_NEAR(static_cast<double>(lse.data()[i]), std::log1p(others), near) << i;
+    ASSERT_NEAR(static_cast<double>(weights.data()[i * keys + large]), 1 / (1 + others), near) << i;
   }
 }
 TYPED_TEST(Accuracy, SmallWeightsBehindALargeOne) {

@@ -60,6 +60,15 @@ TEST(FewRows, ThreadsChangeNothingInSeveralWaves) {
   }
 }
 
+/// States so large that those of one unit wait at a time, and the next unit's take their place.
+TEST(FewRows, ThreadsChangeNothingWhereUnitsTakeTurns) {
+  const auto q = random_tensor<float>({1, 128, 1, 16}, 6), k = random_tensor<float>({1, 2, 8192, 16}, 7),
+             v = random_tensor<float>({1, 2, 8192, 256}, 8);
+  const auto one = attend(q, k, v, no_mask{}, {.threads = 1}), two = attend(q, k, v, no_mask{}, {.threads = 2});
+  EXPECT_TRUE(same_bits(one.out, two.out));
+  EXPECT_TRUE(same_bits(one.lse, two.lse));
+}
+
 TEST(FewRows, BatchItemsHeadsAndRowsDoNotKnowOfEachOther) {
   for_each_type([]<class T>(T) {
     for (index_t dim : {20, 64, 129}) {

@@ -28,6 +28,7 @@ struct scenario_inputs {
     query.fill([&](index_t, index_t, index_t, index_t d) {
       switch (s.data) {
         case data_kind::zero_query: return 0.0;
+        case data_kind::even: return d == 0 ? 1.0 : 0.0;
         case data_kind::constant: return d < 4 ? 0.5 : 0.0;  // few terms: equal ones all round the same way
         case data_kind::large_logits: return 30 * random.normal();
         case data_kind::far_logits: return 1 + 0.003 * random.normal();
@@ -36,9 +37,11 @@ struct scenario_inputs {
         default: return random.normal();
       }
     });
-    key.fill([&](index_t, index_t, index_t j, index_t) {
+    key.fill([&](index_t, index_t, index_t j, index_t d) {
       switch (s.data) {
         case data_kind::constant: return 0.25;
+        // Equal weights, 0.92 of the largest until the last key is eight times as large: then 1/8 each.
+        case data_kind::even: return d > 0 ? 0.0 : j == 0 ? 0.0833816 : j == s.keys - 1 ? 2.0794415 : 0.0;
         case data_kind::far_logits: return 1 + 0.003 * random.normal();
         case data_kind::rising: return 0.05 * static_cast<double>(j) + 0.1 * random.normal();
         case data_kind::outliers: return random.normal() + (random.chance(0.001) ? 10 * random.normal() : 0);
@@ -46,6 +49,7 @@ struct scenario_inputs {
       }
     });
     value.fill([&](index_t, index_t, index_t, index_t) {
+      if (s.data == data_kind::even) return 0.5 + random.uniform();
       return random.normal() + (s.data == data_kind::outliers && random.chance(0.001) ? 10 * random.normal() : 0);
     });
     exact_query = exact(query.view());

@@ -60,10 +60,10 @@ inline char const* name_of(rule_kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-enum class data_kind { normal, large_logits, far_logits, outliers, rising, constant, zero_query };
+enum class data_kind { normal, large_logits, far_logits, outliers, rising, constant, zero_query, even };
 inline char const* name_of(data_kind kind) {
   constexpr char const* names[] = {"normal", "large_logits", "far_logits", "outliers",
-                                   "rising", "constant",     "zero_query"};
+                                   "rising", "constant",     "zero_query", "even"};
   return names[static_cast<int>(kind)];
 }
 

@@ -324,24 +324,22 @@ class few_rows {
                        state.out + run.row * out_columns_, out_columns_);
     if (pass == row_pass::weigh) return write_weights(run);
     if (pass == row_pass::attend) {
-      return add(set.scores + run.row * score_stride_ + run.key_begin - run.block_begin, run.rows, run.key_begin,
-                 run.key_end, state.out + run.row * out_columns_);
+      return add(set, run, values_, state.out + run.row * out_columns_);
     }
     if (pass == row_pass::average) {
       for (index_t i = first_column(run); i < last_column(run); ++i) set.scores[i] *= half_factor_;
     }
-    const auto hidden = [&](index_t key) { return set.copy[key - run.block_begin] == -infinity<Real>; };
-    for (index_t key = run.key_begin; key < run.key_end;) {
-      const index_t begin = key;
-      while (key < run.key_end && !hidden(key)) ++key;
-      if (begin < key) add(set.scores + begin - run.block_begin, 1, begin, key, state.out);
-      while (key < run.key_end && hidden(key)) ++key;
-    }
+    const key_range keys{run.key_begin, run.key_end};
+    const scratch memory(static_cast<std::size_t>((keys.end - keys.begin) * values_.columns) * sizeof(Real));
+    Real* const packed = reinterpret_cast<Real*>(memory.data());
+    const row_source seen = visible_rows(run_.verb, values_, set.copy + keys.begin - run.block_begin, packed, keys);
+    add(set, run, seen, state.out);
   }
 
-  void add(Real const* probabilities, index_t rows, index_t begin, index_t end, Real* out) const noexcept {
-    verb_.add_rows(probabilities, score_stride_, rows, values_.at(begin), values_.kind, values_.stride, end - begin,
-                   values_.end - begin, values_.columns, out, out_columns_);
+  void add(row_set<Real> const& set, row_run const& run, row_source const& values, Real* out) const noexcept {
+    const index_t begin = run.key_begin, lead = begin - run.block_begin;
+    verb_.add_rows(set.scores + run.row * score_stride_ + lead, score_stride_, run.rows, values.at(begin), values.kind,
+                   values.stride, lead, run.key_end - begin, values.end - begin, values.columns, out, out_columns_);
   }
 
   [[nodiscard]] index_t first_column(row_run const& run) const noexcept {

@@ -80,7 +80,6 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
 template <class Real>
 void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const& rule_verb, verbs<Real> const& verb,
              row_verbs<Real> const* few) {
-  const fp_environment environment;
   if (decodes(call, few)) {
     return decode_call<Real>(kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false)), *few).run();
   }

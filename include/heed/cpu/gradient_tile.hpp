@@ -135,7 +135,7 @@ void add_to_queries(gradient_call<Real> const& all, gradient_work<Real> const& w
   if (careful != nullptr) {
     return run.verb.accumulate_visible(work.gradient, careful, lines_from(base), rows.key_lines.stride,
                                        run.whole_words(keys) / run.verb.elements_per_word, run.call.head_dim_qk,
-                                       tile.vectors, tile.query_gradient, ones<Real>.lanes);
+                                       tile.vectors, tile.query_gradient, nullptr);
   }
   for (int i = 0; i < parts.count; ++i) {
     stretch const& part = parts.items[i];
@@ -144,7 +144,7 @@ void add_to_queries(gradient_call<Real> const& all, gradient_work<Real> const& w
     run.verb.accumulate[part.end_vector - part.first_vector - 1](
         work.gradient + (first - base) * run.verb.words_per_line * at.lanes + skipped, lines_from(first),
         rows.key_lines.stride, ceil_div(part.key_end, step) - first, run.call.head_dim_qk, at.lanes,
-        tile.query_gradient + skipped, ones<Real>.lanes, work.forward.ahead->take(0));
+        tile.query_gradient + skipped, tile.query_gradient + skipped, nullptr, work.forward.ahead->take(0));
   }
 }
 

@@ -110,7 +110,7 @@ class piece {
     tile.row_max = from.template take<Real>(lanes);
     tile.row_sum = from.template take<Real>(lanes);
     const bool asks = run.call.lse.given() || run.call.weights.given();
-    tile.exact_sum = asks ? from.template take<Real>(lanes) : nullptr;
+    tile.exact_sum = run.verb.elements_per_word == 1 ? tile.row_sum : asks ? from.template take<Real>(lanes) : nullptr;
     tile.factor = from.template take<Real>(lanes);
   }
 
@@ -151,7 +151,9 @@ class piece {
     const Real max = static_cast<Real>(start.max / static_cast<double>(run_.score_unit));
     fill(tile.row_max, lanes, max);
     fill(tile.row_sum, lanes, static_cast<Real>(start.sum));
-    if (tile.exact_sum != nullptr) fill(tile.exact_sum, lanes, static_cast<Real>(start.sum));
+    if (tile.exact_sum != nullptr && tile.exact_sum != tile.row_sum) {
+      fill(tile.exact_sum, lanes, static_cast<Real>(start.sum));
+    }
   }
 
   void clear_out(query_tile<Real>& tile) const noexcept {

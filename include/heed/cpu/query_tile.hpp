@@ -32,7 +32,7 @@ struct query_tile {
   Real* out;        // [head_dim_v, lanes], not yet divided by row_sum
   Real* row_max;    // [lanes]
   Real* row_sum;    // [lanes]
-  Real* exact_sum;  // [lanes], for lse and weights; null where neither is wanted
+  Real* exact_sum;  // [lanes], for lse and weights: row_sum, but where words round; null then if neither is wanted
   Real* factor;     // [lanes], what makes `out` a mean once all keys are seen
 };
 

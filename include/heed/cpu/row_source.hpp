@@ -2,6 +2,7 @@
 // packed.
 #pragma once
 
+#include "heed/base/fill.hpp"
 #include "heed/cpu/packing.hpp"
 
 namespace heed::detail {
@@ -53,6 +54,24 @@ template <class Real>
     for (index_t i = columns; i < source.columns; ++i) packed[i] = Real(0);
   }
   return source;
+}
+
+/// The same keys of `source` as Real, in `packed`, and 0 in place of those whose scores are -inf: what a row adds up
+/// that may not see them.
+template <class Real>
+[[nodiscard]] row_source visible_rows(verbs<Real> const& verb, row_source const& source, Real const* scores,
+                                      Real* packed, key_range keys) noexcept {
+  constexpr element_kind real_kind = sizeof(Real) == 4 ? element_kind::float32 : element_kind::float64;
+  const index_t columns = source.columns;
+  const row_source visible{packed, real_kind, columns, columns, keys.begin, keys.end, false};
+  for (index_t key = keys.begin; key < keys.end; ++key, ++scores, packed += columns) {
+    if (*scores == -infinity<Real>) {
+      fill(packed, columns, Real(0));
+    } else {
+      verb.pack_rows(source.at(key), source.kind, 0, 1, 1, columns, packed);
+    }
+  }
+  return visible;
 }
 
 /// A query row, scaled, in whole vectors against keys of `columns` columns. `line` has room for one that is not read

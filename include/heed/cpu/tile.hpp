@@ -163,7 +163,8 @@ template <class Real>
 }
 
 /// out = out * rescale + probabilities times values, leaving out what no row of a vector sees. `keys` are in
-/// work.scores; words that they leave over in the last row of V count nothing.
+/// work.scores; words that they leave over in the last row of V count nothing. How a block is cut shows in no bit: its
+/// sums are complete before they are added.
 template <class Real>
 void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, query_tile<Real>& tile, block const& area,
                       stretches const& parts, index_t keys, key_rows<Real> value) {
@@ -173,19 +174,18 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
   const index_t words_end = div_pow2(run.whole_lines(keys), elements);
   for (index_t lane = div_pow2(keys, elements) * lanes; lane < words_end * lanes; ++lane) work.scores[lane] = Real(0);
   const index_t base = div_pow2(area.key_begin, step);
-  const auto add = [&](stretch const& part, Real const* rescale) {  // null: into a tile that holds nothing
+  const auto add = [&](stretch const& part, Real const* start, Real* out, Real const* rescale) {
     const index_t first = div_pow2(part.key_begin, step) - base;
     const index_t rows = part.seen == cover::none ? 0 : ceil_div_pow2(part.key_end, step) - base - first;
     const index_t words = rows * run.verb.words_per_line;
     const index_t skipped = part.first_vector * run.verb.lanes;
     const int vectors = part.end_vector - part.first_vector;
     run.verb.accumulate[vectors - 1](work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first),
-                                     value.stride, rows, run.call.head_dim_v, lanes, tile.out + skipped,
-                                     rescale == nullptr ? nullptr : rescale + skipped,
+                                     value.stride, rows, run.call.head_dim_v, lanes,
+                                     start == nullptr ? nullptr : start + skipped, out + skipped, rescale,
                                      work.ahead->take(words * run.verb.register_tiles(run.call.head_dim_v, vectors)));
   };
-  // The first stretch rescales what was there: all of it, so it takes in all vectors, and what lies behind it too if
-  // that may be seen by all.
+  // The first stretch takes in all vectors, and what lies behind it too if that may be seen by all.
   stretch whole = parts.items[0];
   whole.first_vector = 0;
   whole.end_vector = tile.vectors;
@@ -195,11 +195,16 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
     if (part.seen == cover::none || part.end_vector - part.first_vector < tile.vectors) break;
     whole.key_end = part.key_end;
   }
-  add(whole, tile.is_fresh ? nullptr : work.rescale);
+  const bool is_cut = next < parts.count;
+  Real const* const rescale = tile.is_fresh ? nullptr : work.rescale;
+  Real* const sums = tile.is_fresh || !is_cut ? tile.out : work.spare;
   tile.is_fresh = false;
+  add(whole, nullptr, sums, is_cut ? nullptr : rescale);
   for (; next < parts.count; ++next) {
-    if (parts.items[next].seen != cover::none) add(parts.items[next], ones<Real>.lanes);
+    if (parts.items[next].seen != cover::none) add(parts.items[next], sums, sums, nullptr);
   }
+  whole.seen = cover::none;
+  if (sums != tile.out) add(whole, sums, tile.out, rescale);
 }
 
 /// Dropout of the probabilities of one stretch; the words of work.scores are those of the keys of `area`.
@@ -325,7 +330,7 @@ void attend_again(kernel<Real> const& run, workspace<Real> const& work, sequence
                               sum[i / 2 % lanes] += static_cast<Real>(rounded[i]);
                           }
                           run.verb.accumulate_visible(work.scores, work.spare, value.first, value.stride, keys / step,
-                                                      run.call.head_dim_v, tile.vectors, tile.out, ones<Real>.lanes);
+                                                      run.call.head_dim_v, tile.vectors, tile.out, nullptr);
                         });
 }
 

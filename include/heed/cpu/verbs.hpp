@@ -48,7 +48,8 @@ struct verbs {
   void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
                      Real* exact_sum, Real* rescale);
   void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
-                        index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead);
+                        index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
+                        line_stream ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
@@ -85,8 +86,8 @@ struct row_verbs {
   void (*softmax_rows)(Real* scores, index_t score_stride, index_t rows, index_t keys, Real* row_max, Real* row_sum,
                        Real* out, index_t out_stride);
   void (*add_rows)(Real const* probabilities, index_t probability_stride, index_t rows, void const* value,
-                   element_kind kind, index_t value_stride, index_t keys, index_t keys_left, index_t head_dim,
-                   Real* out, index_t out_stride);
+                   element_kind kind, index_t value_stride, index_t lead, index_t keys, index_t keys_left,
+                   index_t head_dim, Real* out, index_t out_stride);
   void (*merge_rows)(index_t rows, Real* row_max, Real* row_sum, Real* out, Real const* next_max, Real const* next_sum,
                      Real const* next_out, index_t out_stride);
   bool (*scale_row)(Real const* from, index_t columns, Real factor, Real* to);

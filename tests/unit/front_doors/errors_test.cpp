@@ -159,6 +159,9 @@ TEST_F(Errors, HeadsNotDivisibleOrDifferent) {
   inputs_refused(q, k, reshaped(v, {2, 1, 5, 7}), errc::num_heads_mismatch,
                  {"value must be", "num_kv_heads=2", "got [2, 1, 5, 7]"});
   refused(q, k, v, reshaped(out, {2, 2, 3, 7}), errc::num_heads_mismatch, {"out must be", "num_heads=4"});
+  tensor<float, 4> more({2, 8, 3, 7});
+  refused(q, k, v, reshaped(more, {2, 8, 3, 7}), errc::num_heads_mismatch,
+          {"out must be", "num_heads=4", "got [2, 8, 3, 7]"});
   refused(q, k, v, into(out).lse(tensor_view<float, 3>(lse.data(), {2, 2, 3})), errc::num_heads_mismatch, {"lse"});
   refused(q, k, v, into(out).weights(reshaped(weights, {2, 2, 3, 5})), errc::num_heads_mismatch, {"weights"});
 }
@@ -182,6 +185,8 @@ TEST_F(Errors, HeadDimMismatchOrZero) {
   inputs_refused(q, reshaped(k, {2, 2, 5, 5}), v, errc::head_dim_mismatch,
                  {"key must be", "head_dim_qk=6", "got [2, 2, 5, 5]"});
   refused(q, k, v, reshaped(out, {2, 4, 3, 6}), errc::head_dim_mismatch, {"out must be", "head_dim_v=7"});
+  const tensor<float, 4> wide({2, 2, 5, 7});  // more than there must be is as wrong as less
+  inputs_refused(q, wide, v, errc::head_dim_mismatch, {"key must be", "head_dim_qk=6", "got [2, 2, 5, 7]"});
   inputs_refused(reshaped(q, {2, 4, 3, 0}), reshaped(k, {2, 2, 5, 0}), v, errc::zero_head_dim,
                  {"query has head_dim 0", "[2, 4, 3, 0]", "at least 1"});
   inputs_refused(q, k, reshaped(v, {2, 2, 5, 0}), errc::zero_head_dim, {"value has head_dim 0"});

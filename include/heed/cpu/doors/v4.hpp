@@ -48,9 +48,10 @@ HEED_DOOR_V4 void softmax(Real* scores, index_t keys, Real to_exponent, Real con
 }
 template <class Real, int Vectors>
 HEED_DOOR_V4 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
-                             index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
+                             index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
+                             line_stream ahead) {
   detail::accumulate<pack<Real>, tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, keys, head_dim, lanes,
-                                                              out, rescale, ahead);
+                                                              start, out, rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V4 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,
@@ -161,10 +162,10 @@ HEED_DOOR_V4 void softmax_rows(Real* scores, index_t score_stride, index_t rows,
 }
 template <class Real, element_kind Own>
 HEED_DOOR_V4 void add_rows(Real const* probabilities, index_t probability_stride, index_t rows, void const* value,
-                           element_kind kind, index_t value_stride, index_t keys, index_t keys_left, index_t head_dim,
-                           Real* out, index_t out_stride) {
-  detail::add_rows<pack<Real>, row_tile, Own>(probabilities, probability_stride, rows, value, kind, value_stride, keys,
-                                              keys_left, head_dim, out, out_stride);
+                           element_kind kind, index_t value_stride, index_t lead, index_t keys, index_t keys_left,
+                           index_t head_dim, Real* out, index_t out_stride) {
+  detail::add_rows<pack<Real>, row_tile, Own>(probabilities, probability_stride, rows, value, kind, value_stride, lead,
+                                              keys, keys_left, head_dim, out, out_stride);
 }
 template <class Real>
 HEED_DOOR_V4 bool scale_row(Real const* from, index_t columns, Real factor, Real* to) {

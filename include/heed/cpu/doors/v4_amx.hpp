@@ -22,8 +22,9 @@ HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Rea
 }
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
-                                  index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
-  tile_accumulate<Vectors>(probabilities, value, value_stride, rows, head_dim, lanes, out, rescale, ahead);
+                                  index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
+                                  line_stream ahead) {
+  tile_accumulate<Vectors>(probabilities, value, value_stride, rows, head_dim, lanes, start, out, rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V4_BF16 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,

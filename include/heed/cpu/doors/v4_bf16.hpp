@@ -21,9 +21,10 @@ HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Rea
 }
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
-                                  index_t head_dim, index_t lanes, Real* out, Real const* rescale, line_stream ahead) {
+                                  index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
+                                  line_stream ahead) {
   detail::accumulate<bf16_pairs, v4::tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, words, head_dim,
-                                                                  lanes, out, rescale, ahead);
+                                                                  lanes, start, out, rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V4_BF16 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,

@@ -7,12 +7,13 @@
 
 namespace heed::detail {
 
-// `Rows` value dimensions at once, all accumulators in registers; each output is one chain over the keys.
+// `Rows` value dimensions at once, all accumulators in registers; each sum is one chain over the keys.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [words, lanes]
                                typename Simd::scalar const* value,          // [words, value_stride]
                                index_t value_stride, index_t words, index_t lanes,
-                               typename Simd::scalar* out,  // [Rows, lanes]
+                               typename Simd::scalar const* start,  // [Rows, lanes]
+                               typename Simd::scalar* out,          // [Rows, lanes]
                                typename Simd::scalar const* rescale, line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
@@ -21,18 +22,11 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) sum[row][v] = vector{};
   }
-  if (rescale != nullptr) {
-    vector factors[std::size_t{Vectors}];
+  if (start != nullptr) {
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
-    typename Simd::scalar const* before = out;
-    HEED_UNROLL
-    for (int row = 0; row < Rows; ++row, before += lanes) {
+    for (int row = 0; row < Rows; ++row, start += lanes) {
       HEED_UNROLL
-      for (int v = 0; v < Vectors; ++v) {
-        Simd::load(sum[row][v], before + v * Simd::lanes);
-        sum[row][v] *= factors[v];
-      }
+      for (int v = 0; v < Vectors; ++v) Simd::load(sum[row][v], start + v * Simd::lanes);
     }
   }
   HEED_UNROLL_4
@@ -50,6 +44,21 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
       for (int v = 0; v < Vectors; ++v) Simd::multiply_add(sum[row][v], factor, at[v]);
     }
   }
+  if (rescale != nullptr) {
+    vector factors[std::size_t{Vectors}];
+    HEED_UNROLL
+    for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
+    typename Simd::scalar const* total = out;
+    HEED_UNROLL
+    for (int row = 0; row < Rows; ++row, total += lanes) {
+      HEED_UNROLL
+      for (int v = 0; v < Vectors; ++v) {
+        vector before;
+        Simd::load(before, total + v * Simd::lanes);
+        sum[row][v] = before * factors[v] + sum[row][v];
+      }
+    }
+  }
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row, out += lanes) {
     HEED_UNROLL
@@ -61,25 +70,28 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate_groups(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
                                  index_t value_stride, index_t words, index_t head_dim, index_t lanes,
-                                 typename Simd::scalar* out, typename Simd::scalar const* rescale, line_stream& ahead,
-                                 index_t& dim) noexcept {
+                                 typename Simd::scalar const* start, typename Simd::scalar* out,
+                                 typename Simd::scalar const* rescale, line_stream& ahead, index_t& dim) noexcept {
   for (; dim + Rows <= head_dim; dim += Rows) {
-    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes, out + dim * lanes,
-                                         rescale, ahead);
+    accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes,
+                                         start == nullptr ? nullptr : start + dim * lanes, out + dim * lanes, rescale,
+                                         ahead);
   }
 }
 
-/// One word holds one key, or two (bf16_pairs). out [head_dim, lanes]; without `rescale` nothing is in it yet. head_dim
-/// may be any number: what is left over by tiles of Rows is done in narrower ones.
+/// out [head_dim, lanes] = out * rescale + sums over the keys; = the sums alone, without `rescale`. The sums go on from
+/// `start`, which may be out, and without one from 0: a sum of its own for each block loses less than one over all
+/// keys. One word holds one key, or two (bf16_pairs). head_dim may be any number: what is left over by tiles of Rows is
+/// done in narrower ones.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename Simd::scalar const* value,
                           index_t value_stride, index_t words, index_t head_dim, index_t lanes,
-                          typename Simd::scalar* out, typename Simd::scalar const* rescale,
-                          line_stream ahead) noexcept {
+                          typename Simd::scalar const* start, typename Simd::scalar* out,
+                          typename Simd::scalar const* rescale, line_stream ahead) noexcept {
   index_t dim = 0;
   const auto take = [&]<int Tile>(std::integral_constant<int, Tile>) __attribute__((always_inline)) {
-    accumulate_groups<Simd, Tile, Vectors>(probabilities, value, value_stride, words, head_dim, lanes, out, rescale,
-                                           ahead, dim);
+    accumulate_groups<Simd, Tile, Vectors>(probabilities, value, value_stride, words, head_dim, lanes, start, out,
+                                           rescale, ahead, dim);
   };
   take(std::integral_constant<int, Rows>{});
   if constexpr (Rows > 8) take(std::integral_constant<int, 8>{});
@@ -109,7 +121,7 @@ HEED_VERB void visible_value(typename Simd::vector& to, typename Simd::scalar co
 }
 
 /// accumulate, with 0 in place of the values that a row may not see: there 0 * NaN would be NaN. Only tiles with an
-/// infinity or a NaN in sight come here; the others would get the same bits.
+/// infinity or a NaN in sight come here; the others would get the same bits. Without `rescale` the sums go on from out.
 template <class Simd>
 HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  // [words, lanes]
                                   typename Simd::scalar const* scores,         // [keys, lanes], before softmax
@@ -121,10 +133,8 @@ HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  /
   const index_t lanes = vectors * Simd::lanes;
   for (index_t dim = 0; dim < head_dim; ++dim) {
     for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
-      vector sum, factor;
-      Simd::load(sum, out + dim * lanes + lane);
-      Simd::load(factor, rescale + lane);
-      sum *= factor;
+      vector sum{}, factor;
+      if (rescale == nullptr) Simd::load(sum, out + dim * lanes + lane);
       vector halves[2]{};  // sums of one line, where that is more than a word
       for (index_t word = 0; word < words; ++word) {
         vector probability;
@@ -139,6 +149,12 @@ HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  /
           sum += halves[0] + halves[1];
           halves[0] = halves[1] = vector{};
         }
+      }
+      if (rescale != nullptr) {
+        vector before;
+        Simd::load(before, out + dim * lanes + lane);
+        Simd::load(factor, rescale + lane);
+        sum = before * factor + sum;
       }
       Simd::store(out + dim * lanes + lane, sum);
     }

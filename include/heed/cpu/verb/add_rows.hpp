@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/index.hpp"
+#include "heed/base/power_of_2.hpp"
 #include "heed/cpu/verb/row_elements.hpp"
 #include "heed/cpu/verb/rows_ahead.hpp"
 
@@ -23,8 +24,8 @@ struct rows_to_add {
 
 inline constexpr index_t keys_per_ask = 4;
 
-// `Slices` vectors of `Rows` output rows, all accumulators in registers; each output is one chain over the keys. The
-// first tile of a row sums its probabilities, too.
+// `Slices` vectors of `Rows` output rows += their sums over the keys, all accumulators in registers. The first tile of
+// a row sums its probabilities, too.
 template <class Simd, int Rows, int Slices, class Element>
 HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t from, index_t to) noexcept {
   using vector = typename Simd::vector;
@@ -32,9 +33,9 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t
   typename Simd::scalar* const last = of.out + of.out_stride - Simd::lanes;
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
-    Simd::load(weight[row], last + row * of.out_stride);
+    weight[row] = vector{};
     HEED_UNROLL
-    for (int s = 0; s < Slices; ++s) Simd::load(sum[row][s], of.out + row * of.out_stride + to + s * Simd::lanes);
+    for (int s = 0; s < Slices; ++s) sum[row][s] = vector{};
   }
   Element const* value = of.value + from;
   rows_ahead ahead = of.ahead;
@@ -59,36 +60,48 @@ HEED_VERB void add_tile(rows_to_add<Element, typename Simd::scalar>& of, index_t
   of.ahead = ahead;
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row) {
-    if (to == 0) Simd::store(last + row * of.out_stride, weight[row]);
+    vector before;
+    if (to == 0) {
+      Simd::load(before, last + row * of.out_stride);
+      weight[row] += before;
+      Simd::store(last + row * of.out_stride, weight[row]);
+    }
     HEED_UNROLL
-    for (int s = 0; s < Slices; ++s) Simd::store(of.out + row * of.out_stride + to + s * Simd::lanes, sum[row][s]);
+    for (int s = 0; s < Slices; ++s) {
+      typename Simd::scalar* const place = of.out + row * of.out_stride + to + s * Simd::lanes;
+      Simd::load(before, place);
+      sum[row][s] += before;
+      Simd::store(place, sum[row][s]);
+    }
   }
 }
 
 /// out [rows, out_stride] += probabilities [rows, probability_stride] * value [keys, value_stride], of keys_left that
-/// will be wanted in the end. Three more rows than there are may be written, with what their probabilities are.
+/// will be wanted in the end; in sums of keys_near keys, counted from `lead` keys before the first one, so that no bit
+/// depends on where a run begins. Three more rows than there are may be written, with what their probabilities are.
 /// A row of out is whole vectors: of columns [0, head_dim) in their order, behind them those of the last `lanes` if any
-/// are left over, and then one of what a column of ones would give: what out is to be divided by, for it loses the same
-/// small weights behind a large one.
+/// are left over, and then one of what a column of ones would give: what out is to be divided by, for it is rounded as
+/// out is.
 template <class Simd, int Slices, element_kind Own>
 HEED_VERB void add_rows(typename Simd::scalar const* probabilities, index_t probability_stride, index_t rows,
-                        void const* value, element_kind kind, index_t value_stride, index_t keys, index_t keys_left,
-                        index_t head_dim, typename Simd::scalar* out, index_t out_stride) noexcept {
+                        void const* value, element_kind kind, index_t value_stride, index_t lead, index_t keys,
+                        index_t keys_left, index_t head_dim, typename Simd::scalar* out, index_t out_stride) noexcept {
   constexpr index_t keys_near = 32;  // stay in the first-level cache for all slices and rows
   with_row_element<Simd, Own>(
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
-        for (index_t first = 0; first < keys; first += keys_near) {
+        index_t count = keys_near - mod_pow2(lead, keys_near);
+        for (index_t first = 0; first < keys; first += count, count = keys_near) {
           rows_to_add<element_type, typename Simd::scalar> part{
               probabilities + first,
               probability_stride,
               static_cast<element_type const*>(value) + first * value_stride,
               value_stride,
-              lesser(keys_near, keys - first),
+              lesser(count, keys - first),
               out,
               out_stride,
               {static_cast<element_type const*>(value) + first * value_stride, value_stride, head_dim,
-               lesser(keys_near, keys - first), keys_left - first, bytes_ahead_of(rows)},
+               lesser(count, keys - first), keys_left - first, bytes_ahead_of(rows)},
               0};
           const index_t turns = ceil_div(head_dim, Slices * Simd::lanes) * ceil_div(part.keys, keys_per_ask);
           part.lines = part.ahead.share(row_passes(rows) * turns);

@@ -20,35 +20,24 @@ HEED_VERB void finite_base(typename Simd::vector& to, typename Simd::vector cons
 /// scores [keys, lanes] -> 2^((scores - block_max) * to_exponent), in place; row_max = block_max; rescale [lanes] is
 /// what the accumulated output must be multiplied with. Where a word holds two keys, the probabilities become words
 /// [keys / 2, lanes], rounded.
-/// row_sum = row_sum * rescale + their sums, as they will be multiplied and rounding where the output does, which it
-/// divides: weights too small to change the output do not change it, and equal values come out as they are. exact_sum
-/// is the same, but block by block and before they are rounded to words, for lse and weights; null if nobody asks.
+/// row_sum = row_sum * rescale + their sum, as they will be multiplied and as the output sums: weights too small to
+/// change the one do not change the other, and equal values come out as they are. Where words round, exact_sum is the
+/// sum before that, for lse and weights; null if nobody asks.
 template <class Simd, int Vectors>
 HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Simd::scalar to_exponent,
                        typename Simd::scalar const* block_max, typename Simd::scalar* row_max,
-                       typename Simd::scalar* row_sum, typename Simd::scalar* exact_sum,
+                       typename Simd::scalar* row_sum, [[maybe_unused]] typename Simd::scalar* exact_sum,
                        typename Simd::scalar* rescale) noexcept {
   using vector = typename Simd::vector;
   constexpr int lanes = Vectors * Simd::lanes;
   constexpr int step = Simd::elements_per_word;
-  // The output is one chain over all keys, but for lines of several words: those begin at zero.
-  constexpr bool is_chain = Simd::words_per_line == 1;
   vector base[std::size_t{Vectors}], sum[std::size_t{Vectors}], exact[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
-    vector highest, before, factor;
+    vector highest;
     Simd::load(highest, block_max + v * Simd::lanes);
-    Simd::load(before, row_max + v * Simd::lanes);
-    Simd::store(row_max + v * Simd::lanes, highest);
     finite_base<Simd>(base[v], highest);
-    before = (before - base[v]) * to_exponent;
-    exp2<Simd>(factor, before);
-    Simd::store(rescale + v * Simd::lanes, factor);
-    exact[v] = sum[v] = vector{};
-    if constexpr (is_chain) {
-      Simd::load(sum[v], row_sum + v * Simd::lanes);
-      sum[v] *= factor;
-    }
+    sum[v] = exact[v] = vector{};
   }
   for (index_t key = 0; key < keys; key += step) {
     vector probability[std::size_t{Vectors}][std::size_t{step}];
@@ -71,25 +60,29 @@ HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Sim
         Simd::add_pair(sum[v], words);
       }
     }
-    if (exact_sum == nullptr) continue;
-    HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) {
-      exact[v] += step == 1 ? probability[v][0] : probability[v][0] + probability[v][step - 1];
+    if constexpr (step > 1) {
+      if (exact_sum == nullptr) continue;
+      HEED_UNROLL
+      for (int v = 0; v < Vectors; ++v) exact[v] += probability[v][0] + probability[v][1];
     }
   }
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) {
-    vector factor, total;
-    Simd::load(factor, rescale + v * Simd::lanes);
-    if constexpr (!is_chain) {
-      Simd::load(total, row_sum + v * Simd::lanes);
-      sum[v] += total * factor;
-    }
+    vector before, factor;
+    Simd::load(before, row_max + v * Simd::lanes);
+    before = (before - base[v]) * to_exponent;
+    exp2<Simd>(factor, before);
+    Simd::store(rescale + v * Simd::lanes, factor);
+    Simd::load(before, row_sum + v * Simd::lanes);
+    sum[v] = before * factor + sum[v];
     Simd::store(row_sum + v * Simd::lanes, sum[v]);
-    if (exact_sum == nullptr) continue;
-    Simd::load(total, exact_sum + v * Simd::lanes);
-    exact[v] += total * factor;
-    Simd::store(exact_sum + v * Simd::lanes, exact[v]);
+    if (step > 1 && exact_sum != nullptr) {
+      Simd::load(before, exact_sum + v * Simd::lanes);
+      exact[v] = before * factor + exact[v];
+      Simd::store(exact_sum + v * Simd::lanes, exact[v]);
+    }
+    Simd::load(before, block_max + v * Simd::lanes);
+    Simd::store(row_max + v * Simd::lanes, before);
   }
 }
 
