@@ -6,16 +6,15 @@
 
 namespace heed::detail {
 
-// out [rows, lanes] = out * rescale + sums [rows, sums_stride]; = sums, without `rescale`; sums are 0 where there are
-// none.
+// out [rows, lanes] = out * rescale + sums [rows, sums_stride]; = sums, without `rescale`.
 template <int Vectors>
 HEED_VERB void join_rows(float* out, index_t rows, index_t lanes, float const* sums, index_t sums_stride,
                          float const* rescale) noexcept {
   for (index_t row = 0; row < rows; ++row, out += lanes) {
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-      bf16_tiles::vector sum{}, before, factor;
-      if (sums != nullptr) bf16_tiles::load(sum, sums + row * sums_stride + v * bf16_tiles::lanes);
+      bf16_tiles::vector sum, before, factor;
+      bf16_tiles::load(sum, sums + row * sums_stride + v * bf16_tiles::lanes);
       if (rescale != nullptr) {
         bf16_tiles::load(before, out + v * bf16_tiles::lanes);
         bf16_tiles::load(factor, rescale + v * bf16_tiles::lanes);
@@ -54,10 +53,14 @@ HEED_VERB void tile_accumulate(float const* probabilities, float const* value, i
                                index_t head_dim, index_t lanes, float const* start, float* out, float const* rescale,
                                line_stream ahead) noexcept {
   constexpr index_t line = bf16_tiles::words_per_line;
-  if (rows == 0) return join_rows<Vectors>(out, head_dim, lanes, start, lanes, rescale);
+  constexpr index_t beside_stride = Vectors * bf16_tiles::lanes;
+  if (rows == 0) {
+    alignas(64) const float nothing[std::size_t{beside_stride}] = {};
+    return join_rows<Vectors>(out, head_dim, lanes, start == nullptr ? nothing : start, start == nullptr ? 0 : lanes,
+                              rescale);
+  }
   // Tiles are stored to `out`, or beside it if what is there stays: then they are joined while the next one is
   // multiplied.
-  constexpr index_t beside_stride = Vectors * bf16_tiles::lanes;
   alignas(64) float beside[2][std::size_t{tile_rows * beside_stride}];
   const bool joins = rescale != nullptr;
   const index_t stride = joins ? beside_stride : lanes;
