@@ -197,11 +197,16 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
   }
   const bool is_cut = next < parts.count;
   Real const* const rescale = tile.is_fresh ? nullptr : work.rescale;
-  Real* const sums = tile.is_fresh || !is_cut ? tile.out : work.spare;
+  Real* sums = tile.is_fresh || !is_cut ? tile.out : work.spare;
   tile.is_fresh = false;
   add(whole, nullptr, sums, is_cut ? nullptr : rescale);
   for (; next < parts.count; ++next) {
-    if (parts.items[next].seen != cover::none) add(parts.items[next], sums, sums, nullptr);
+    stretch const& part = parts.items[next];
+    if (part.seen == cover::none) continue;
+    const bool is_last = next + 1 == parts.count && part.end_vector - part.first_vector == tile.vectors;
+    Real* const to = is_last ? tile.out : sums;
+    add(part, sums, to, is_last ? rescale : nullptr);
+    sums = to;
   }
   whole.seen = cover::none;
   if (sums != tile.out) add(whole, sums, tile.out, rescale);
