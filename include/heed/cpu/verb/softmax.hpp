@@ -21,8 +21,8 @@ HEED_VERB void finite_base(typename Simd::vector& to, typename Simd::vector cons
 /// what the accumulated output must be multiplied with. Where a word holds two keys, the probabilities become words
 /// [keys / 2, lanes], rounded.
 /// row_sum = row_sum * rescale + their sum, as they will be multiplied and as the output sums: weights too small to
-/// change the one do not change the other, and equal values come out as they are. Where words round, exact_sum is the
-/// sum before that, for lse and weights; null if nobody asks.
+/// change the one do not change the other. Where words round, exact_sum is the sum before that, for lse and weights;
+/// null if nobody asks.
 template <class Simd, int Vectors>
 HEED_VERB void softmax(typename Simd::scalar* scores, index_t keys, typename Simd::scalar to_exponent,
                        typename Simd::scalar const* block_max, typename Simd::scalar* row_max,
