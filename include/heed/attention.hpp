@@ -49,6 +49,13 @@ using accumulate_type = std::conditional_t<element_kind_of<element_of<Query>> ==
 
 inline namespace HEED_ABI {
 
+/// An operand whose type is forgotten; not given where it is no tensor, which is said elsewhere.
+template <class Given>
+[[nodiscard]] HEED_INLINE operand input_operand(Given const& given) noexcept {
+  if constexpr (tensor_like<Given>) return operand_of(view_of_tensor(given));
+  return {};
+}
+
 /// Says at compile time what the operands must be, then forgets their types.
 template <class Query, class Key, class Value>
 [[nodiscard]] problem inputs_of(Query const& query, Key const& key, Value const& value,
@@ -62,14 +69,15 @@ template <class Query, class Key, class Value>
                 "heed::attention: key must hold half, bfloat16, float or double; convert its elements first");
   static_assert(holds_floating_elements<Value>(),
                 "heed::attention: value must hold half, bfloat16, float or double; convert its elements first");
-  problem call;
-  if constexpr (tensor_like<Query> && tensor_like<Key> && tensor_like<Value>) {
-    call.query = operand_of(view_of_tensor(query));
-    call.key = operand_of(view_of_tensor(key));
-    call.value = operand_of(view_of_tensor(value));
-  }
-  call.options = options;
-  return call;
+  return {.query = input_operand(query),
+          .key = input_operand(key),
+          .value = input_operand(value),
+          .out = {},
+          .lse = {},
+          .weights = {},
+          .scores = {},
+          .options = options,
+          .environment = {}};
 }
 
 /// What the caller made, not a copy of it: copies of lists of scores take memory.
@@ -130,8 +138,10 @@ inline constexpr bool are_bf16 = ((element_kind_of<element_of<Operands>> == elem
 /// The verbs for operands of these types.
 template <class Query, class Key, class Value>
 [[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call) noexcept {
-  return verbs_of<accumulate_type<Query>, are_bf16<Query, Key, Value>>(hides_rounding(call.out) &&
-                                                                       allows_bf16_dot(call));
+  using Real = accumulate_type<Query>;
+  verbs<Real> const& verb =
+      verbs_of<Real, are_bf16<Query, Key, Value>>(hides_rounding(call.out) && allows_bf16_dot(call));
+  return verbs_for_rows(verb, call.seq_len_q, (call.head_dim_qk | call.head_dim_v) % 2 == 0);
 }
 
 /// The same for few query rows; null where there are none.
@@ -147,8 +157,9 @@ void run_forward(problem const& call, Rule const& rule) {
   using ready_type = typename prepared_rule<Rule>::type;
   if (call.nothing_to_do()) return;
   const prepared_rule<Rule> ready(rule, call);
-  forward<Real>(call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(current_isa().level),
-                verbs_for<Query, Key, Value>(call), row_verbs_for<Query, Key, Value>());
+  verbs<Real> const& verb = verbs_for<Query, Key, Value>(call);
+  forward<Real>(call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(rule_level(verb)), verb,
+                row_verbs_for<Query, Key, Value>());
 }
 
 /// The forms that allocate: out, and weights where asked for, of query's element type.

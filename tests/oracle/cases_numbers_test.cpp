@@ -220,7 +220,7 @@ TEST(Cases, K3_repeats_give_the_same_bits) {
   }
 }
 
-// The same bits among calls of few query rows, and among calls of more; rounding lies between the two.
+// The same bits among calls of few query rows, and among calls of more; rounding lies between.
 TEST(Cases, K6_row_0_does_not_change_when_rows_are_added) {
   for_each_type([]<class T>(T) {
     for (index_t past : {0, 32, 150}) {
@@ -242,7 +242,7 @@ TEST(Cases, K6_row_0_does_not_change_when_rows_are_added) {
           alone = std::move(found);
           continue;
         }
-        if (rows > 4 && rows < 8) continue;  // few only where a vector has sixteen lanes
+        if (rows > 4 && rows <= 8) continue;  // of sixteen lanes seven rows are few, and eight share them with columns
         const bool few = rows <= 4;
         if (!few && first_of_many.out.size() == 0) {
           first_of_many = std::move(found);

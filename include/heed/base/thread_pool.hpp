@@ -13,6 +13,7 @@
 #include <new>
 #include <utility>
 
+#include "heed/base/fp_environment.hpp"
 #include "heed/base/function_ref.hpp"
 #include "heed/base/index.hpp"
 
@@ -112,8 +113,9 @@ inline void end_early(parallel_job& job) noexcept {
   for (int hand = 0; hand < job.hands; ++hand) __atomic_store_n(&job.items[hand].taken, job.count, __ATOMIC_RELAXED);
 }
 
-/// The items of one hand, then those that are left of the others.
+/// The items of one hand, then those that are left of the others, in the floating-point environment of the kernels.
 inline void take_items(parallel_job& job, index_t first_hand) noexcept {
+  const fp_environment environment;
   const bool was_inside = std::exchange(inside_parallel_for, true);
   for (index_t turn = 0; turn < job.hands; ++turn) {
     const index_t hand = (first_hand + turn) % job.hands;

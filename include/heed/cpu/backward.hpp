@@ -93,7 +93,6 @@ struct gradient_worker {
 /// One unit by one thread.
 template <class Real>
 void differentiate_unit(gradient_call<Real> const& all, gradient_cut const& cut, index_t unit_number) {
-  const fp_environment worker_environment;
   gradient_worker<Real> mine(all);
   const scratch memory(gradient_unit<Real>::tile_bytes(all), scratch_use::shared);
   gradient_unit<Real> unit(all, unit_number);
@@ -118,7 +117,6 @@ void differentiate_unit_together(gradient_call<Real> const& all, gradient_cut co
   const index_t step = 8;  // tiles at a time
   const auto for_tiles = [&](auto const& visit) {
     parallel_for(ceil_div(unit.tile_count(), step), who, [&](index_t item) {
-      const fp_environment worker_environment;
       gradient_worker<Real> mine(all);
       const index_t end = lesser((item + 1) * step, unit.tile_count());
       for (index_t tile = item * step; tile < end; ++tile) visit(tile, mine.work);
@@ -129,7 +127,6 @@ void differentiate_unit_together(gradient_call<Real> const& all, gradient_cut co
     for (index_t chunk = 0; chunk < cut.chunks; ++chunk) order.begin(tile, chunk, unit.meets(tile, chunk));
   });
   const auto add_chunk = [&](index_t chunk) {
-    const fp_environment worker_environment;
     tile_order::scope scope(order);
     gradient_worker<Real> mine(all);
     unit.add_chunk(chunk, mine.work, order);

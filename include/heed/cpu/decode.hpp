@@ -1,7 +1,6 @@
 // The forward pass for few query rows and many keys: how the keys are split, on how many threads, and merged.
 #pragma once
 
-#include "heed/base/fp_environment.hpp"
 #include "heed/base/workers.hpp"
 #include "heed/cpu/few_rows.hpp"
 
@@ -106,7 +105,6 @@ class decode_call {
   /// One step for `parts` parts of each unit at hand.
   void each(decode_step step, index_t parts) {
     parallel_for((last_unit_ - first_unit_) * parts, workers_of(run_.call, cut_.threads), [&](index_t item) {
-      const fp_environment worker_environment;
       const auto [place, part] = divide(item, parts);
       few_rows<Real> rows(run_, verb_, first_unit_ + place);
       const scratch memory(rows.scratch_bytes());

@@ -28,12 +28,12 @@ void count_scores(kernel<Real> const& run, query_tile<Real> const& tile, block c
   const auto count = [&](double rows, double rows_ruled, double keys, cover there) {
     counts.scores += rows * keys;
     if (there == cover::partial) counts.masked += rows_ruled * keys;
-    if (run.rule.adjusts) counts.staged += rows_ruled * keys;
+    if (run.rule.adjusts()) counts.staged += rows_ruled * keys;
   };
   const double rows = static_cast<double>(tile.rows), keys = static_cast<double>(part.key_end - part.key_begin);
   if (few) return count(rows, rows, keys, seen);
   // What is shown is computed for whole tiles; masks then hide what would not have been.
-  const auto ruled = [&](cover there) { return shows_hidden && !run.rule.adjusts ? cover::partial : there; };
+  const auto ruled = [&](cover there) { return shows_hidden && !run.rule.adjusts() ? cover::partial : there; };
   if (seen == cover::full) return count(rows, rows, keys, ruled(seen));
   const stretch_list cut_up = stretches_of(run.rule, part, tile.vectors, run.verb.lanes, run.verb.keys_per_line());
   for (int i = 0; i < cut_up.count; ++i) {
@@ -138,7 +138,7 @@ template <class Real>
   const bool computes = all.scores > 0 || (call.scores.show_hidden() && all.shown > 0), attends = all.scores > 0;
   bool begins = false, packs_terms = false;
   for (index_t head = 0; head < call.num_heads; ++head) begins = begins || run.rule.start_of(head).sum != 0;
-  for (int stage = 0; stage < run.rule.dense_stages; ++stage) {
+  for (int stage = 0; stage < run.rule.dense_stages(); ++stage) {
     packs_terms = packs_terms || !terms_in_place<Real>(run.rule.terms(stage));
   }
   std::string text;
@@ -238,9 +238,9 @@ template <class Real>
                                                       : 3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
-                static_cast<long long>(all.partial), rule.adjusts ? all.staged : all.masked, how(call.key, key).c_str(),
-                how(call.value, value).c_str(), bf16_dot_text(run.verb), idle ? 0 : threads, whose,
-                static_cast<long long>(idle ? 1 : splits.splits),
+                static_cast<long long>(all.partial), rule.adjusts() ? all.staged : all.masked,
+                how(call.key, key).c_str(), how(call.value, value).c_str(), bf16_dot_text(run.verb), idle ? 0 : threads,
+                whose, static_cast<long long>(idle ? 1 : splits.splits),
                 !call.weights.given() ? "none"
                 : hold_scores         ? "in one pass"
                                       : "in a second pass",

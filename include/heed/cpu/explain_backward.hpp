@@ -23,7 +23,7 @@ template <class Real>
   kernel<Real> const& run = all.run;
   if (counts.scores == 0) return "none";
   bool packs_terms = false;
-  for (int stage = 0; stage < run.rule.dense_stages; ++stage) {
+  for (int stage = 0; stage < run.rule.dense_stages(); ++stage) {
     packs_terms = packs_terms || !terms_in_place<Real>(run.rule.terms(stage));
   }
   char const* const words = words_text(run.verb);
@@ -89,7 +89,7 @@ template <class Real>
                 isa_name(current_isa().level), static_cast<long long>(3 * run.verb.lanes),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(counts.skipped), static_cast<long long>(counts.full),
-                static_cast<long long>(counts.partial), run.rule.adjusts ? counts.staged : counts.masked,
+                static_cast<long long>(counts.partial), run.rule.adjusts() ? counts.staged : counts.masked,
                 all.packs_key ? "packed by each chunk" : "in place",
                 all.packs_value ? "packed by each chunk" : "in place", bf16_dot_text(run.verb), dropout_text(call).text,
                 cut.threads, call.options.executor.given() && cut.threads > 1 ? " (executor)" : "",

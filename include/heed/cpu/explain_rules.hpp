@@ -125,9 +125,9 @@ struct rule_note {
       used = std::snprintf(numbers, sizeof numbers, "%s", looks_at_scores ? "every visible score" : "every row");
     }
     std::snprintf(numbers + used, sizeof numbers - static_cast<std::size_t>(used), ", elements evaluated %.0f\n",
-                  !looks_at_scores ? 0.0
-                  : alone.adjusts  ? staged
-                                   : masked);
+                  !looks_at_scores  ? 0.0
+                  : alone.adjusts() ? staged
+                                    : masked);
     text.append("rule: ").append(name).append(": ").append(numbers);
   }
 };

@@ -1,7 +1,6 @@
 // The forward pass on the CPU: what runs, in how many pieces, on how many threads.
 #pragma once
 
-#include "heed/base/fp_environment.hpp"
 #include "heed/cpu/decode.hpp"
 #include "heed/cpu/piece.hpp"
 
@@ -17,7 +16,7 @@ template <class Real>
   const Real cap = call.options.softcap.has_value() ? cap_in<Real>(*call.options.softcap) : Real(0);
   // A soft cap and stages want scores as they are, so the unit cannot wait for the softmax. Neither can it where what a
   // row begins with has no place among scores without it.
-  bool early = cap != Real(0) || rule.adjusts;
+  bool early = cap != Real(0) || rule.adjusts();
   for (index_t head = 0; unit != Real(1) && head < call.num_heads; ++head) {
     const row_start start = rule.start_of(head);
     early = early || (start.sum != 0 && __builtin_fabs(start.max / static_cast<double>(unit)) > 1e38);
@@ -54,7 +53,6 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
   const index_t pieces = ceil_div(call.seq_len_kv, keys_per_packing);
   const index_t heads = lesser(cut.heads_per_wave, call.batch_size * call.num_kv_heads - first);
   parallel_for(heads * pieces, workers_of(call, cut.threads), [&](index_t item) {
-    const fp_environment worker_environment;
     const index_t place = item / pieces;
     const index_t batch = (first + place) / call.num_kv_heads;
     const index_t head = (first + place) % call.num_kv_heads;
@@ -100,10 +98,8 @@ void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const&
   for_each_wave(call, cut, verb.lanes, [&](index_t first_head, piece_list const& pieces) {
     run.first_packed_head = first_head;
     if (cut.packs_waves) pack_heads(run, cut, first_head);
-    parallel_for(pieces.count(), workers_of(call, cut.threads), [&](index_t number) {
-      const fp_environment worker_environment;
-      piece<Real>(run, cut, pieces, number, number + cut.threads).attend(bytes);
-    });
+    parallel_for(pieces.count(), workers_of(call, cut.threads),
+                 [&](index_t number) { piece<Real>(run, cut, pieces, number, number + cut.threads).attend(bytes); });
   });
 }
 

@@ -240,7 +240,8 @@ void write_query_gradients(gradient_call<Real> const& all, gradient_work<Real> c
   queries.query_begin = tile.query_begin;
   queries.rows = tile.rows;
   queries.vectors = tile.vectors;
-  unpack(all.run, work.forward, batch, queries, tile.query_gradient, scale, all.want.dq, 0, all.run.call.head_dim_qk);
+  unpack(all.run, all.run.verb.unpack_tile, work.forward, batch, queries, tile.query_gradient, scale, all.want.dq, 0,
+         all.run.call.head_dim_qk);
 }
 
 }  // namespace HEED_ABI

@@ -147,7 +147,7 @@ class gradient_unit {
     work.hidden_max = take(lanes);
     work.rescale = take(lanes);
     work.before_rule = all.keeps_scores() ? take(tile) : nullptr;
-    const index_t stages = run.rule.dense_stages;
+    const index_t stages = run.rule.dense_stages();
     work.terms = from.template take<term_rows<Real>>(static_cast<std::size_t>(stages));
     work.packed_terms = take(stages * tile);
     work.term_step = tile;
@@ -177,12 +177,13 @@ class gradient_unit {
     problem const& call = all.run.call;
     const index_t lanes = all.run.verb.lanes;
     return call.group_size * lanes *
-           (all.run.rule.has_borders ? most_vectors(ceil_div(call.seq_len_q, lanes)) : ceil_div(call.seq_len_q, lanes));
+           (all.run.rule.has_borders() ? most_vectors(ceil_div(call.seq_len_q, lanes))
+                                       : ceil_div(call.seq_len_q, lanes));
   }
   [[nodiscard]] static index_t most_tiles(gradient_call<Real> const& all) noexcept {
     problem const& call = all.run.call;
     const index_t vectors = ceil_div(call.seq_len_q, all.run.verb.lanes);
-    return call.group_size * (all.run.rule.has_borders ? most_vectors(vectors) : ceil_div(vectors, 3));
+    return call.group_size * (all.run.rule.has_borders() ? most_vectors(vectors) : ceil_div(vectors, 3));
   }
 
   void carve_tiles(carver& from, index_t lanes, index_t tiles) noexcept {

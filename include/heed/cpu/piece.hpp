@@ -26,7 +26,7 @@ class piece {
     const index_t tiles = most_tiles(run, cut);
     for (index_t tile = tiles; tile > 0; --tile) {
       query_tile<Real> ignored{};
-      carve(run, count, run.rule.has_borders ? run.verb.lanes : 3 * run.verb.lanes, ignored);
+      carve(run, count, run.rule.has_borders() ? run.verb.lanes : 3 * run.verb.lanes, ignored);
     }
     return count.used() + static_cast<std::size_t>(tiles) * sizeof(query_tile<Real>) + 64;
   }
@@ -76,7 +76,7 @@ class piece {
 
   /// Tiles that a rule cuts may be of one vector each, but no more vectors than most_vectors.
   [[nodiscard]] static index_t most_tiles(kernel<Real> const& run, partition const& cut) noexcept {
-    return cut.heads_per_group * (run.rule.has_borders ? most_vectors(3 * cut.tiles_per_piece) : cut.tiles_per_piece);
+    return cut.heads_per_group * (run.rule.has_borders() ? most_vectors(3 * cut.tiles_per_piece) : cut.tiles_per_piece);
   }
 
   static void carve(kernel<Real> const& run, partition const& cut, carver& from, workspace<Real>& work) noexcept {
@@ -90,7 +90,7 @@ class piece {
     work.block_max = from.template take<Real>(lanes);
     work.hidden_max = from.template take<Real>(lanes);
     work.rescale = from.template take<Real>(lanes);
-    const std::size_t stages = static_cast<std::size_t>(run.rule.dense_stages);
+    const std::size_t stages = static_cast<std::size_t>(run.rule.dense_stages());
     work.terms = from.template take<term_rows<Real>>(stages);
     work.packed_terms = from.template take<Real>(stages * keys * lanes);
     work.term_step = block_keys * static_cast<index_t>(lanes);
@@ -166,8 +166,8 @@ class piece {
     problem const& call = run_.call;
     if (tile.is_fresh) clear_out(tile);
     const bool divided = !finish(tile) && recover(tile);
-    unpack(run_, work_, part_.batch, tile, tile.out, divided ? ones<Real>.lanes : tile.factor, call.out, 0,
-           call.head_dim_v);
+    unpack(run_, run_.verb.unpack_out, work_, part_.batch, tile, tile.out, divided ? ones<Real>.lanes : tile.factor,
+           call.out, 0, call.head_dim_v);
     if (!call.lse.given()) return;
     for (index_t row = 0; row < tile.rows; ++row) {
       const double sum = static_cast<double>(tile.exact_sum[row]);
@@ -223,8 +223,9 @@ class piece {
     for (index_t lane = 0; lane < lanes; ++lane) tile.factor[lane] *= whole;
     const bool is_rounded = run_.verb.elements_per_word > 1;
     for (index_t i = 0; i < count; ++i) {
-      const Real times = is_rounded ? Real(1) / tile.row_sum[i % lanes] : whole;
-      tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[i % lanes] : mean_of(tile.out[i], times);
+      const index_t row = run_.verb.row_of(i, lanes);
+      const Real times = is_rounded ? Real(1) / tile.row_sum[row] : whole;
+      tile.out[i] = is_finite(before[i]) ? before[i] * tile.factor[row] : mean_of(tile.out[i], times);
     }
     return true;
   }
@@ -234,7 +235,7 @@ class piece {
   work_part part_;
   read_ahead ahead_{&run_};
   sequence seq_;
-  workspace<Real> work_{};
+  workspace<Real> work_;
   query_tile<Real>* tiles_ = nullptr;
   int tile_count_ = 0;
 };

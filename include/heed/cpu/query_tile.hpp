@@ -39,18 +39,18 @@ struct query_tile {
 /// What the tiles of one piece of work share.
 template <class Real>
 struct workspace {
-  Real* scores;            // [block_keys, lanes]
-  Real* spare;             // as large as the largest tile: rows on their way in or out, scores before softmax
-  Real* block_max;         // [lanes]
-  Real* hidden_max;        // [lanes], of scores that a rule has yet to look at: not used
-  Real* rescale;           // [lanes]
-  Real* before_rule;       // null, or room for the scores that the rule is given, once more
-  term_rows<Real>* terms;  // [dense stages], of the block at hand
-  Real* packed_terms;      // [dense stages, term_step]
+  Real* scores;                 // [block_keys, lanes]
+  Real* spare;                  // as large as the largest tile: rows on their way in or out, scores before softmax
+  Real* block_max;              // [lanes]
+  Real* hidden_max;             // [lanes], of scores that a rule has yet to look at: not used
+  Real* rescale;                // [lanes]
+  Real* before_rule = nullptr;  // null, or room for the scores that the rule is given, once more
+  term_rows<Real>* terms;       // [dense stages], of the block at hand
+  Real* packed_terms;           // [dense stages, term_step]
   index_t term_step;
   index_t row_begin, row_end;  // of the piece of work
-  Real* key;                   // [block_keys, words of head_dim_qk], if the piece packs K
-  Real* value;                 // [lines of block_keys, head_dim_v, words_per_line], if packed by the piece
+  Real* key = nullptr;         // [block_keys, words of head_dim_qk], if the piece packs K
+  Real* value = nullptr;       // [lines of block_keys, head_dim_v, words_per_line], if packed by the piece
   read_ahead* ahead;
 };
 
@@ -61,10 +61,13 @@ struct workspace {
   return needed == 4 ? 2 : static_cast<int>(lesser(needed, 3));
 }
 
-/// Where a run of rows that tiles do not cross ends: at a border of the rule behind rows enough, so that little is lost
-/// by a tile that is not full.
-[[nodiscard]] inline index_t segment_end(rule_view const& rule, block area, int lanes) {
-  while (rule.has_borders && area.query_begin < area.query_end) {
+/// Where the rows from `begin` on that tiles do not cross end: at a border of the rule behind rows enough, so that
+/// little is lost by a tile that is not full.
+[[nodiscard]] inline index_t segment_end(rule_view const& rule, block const& rows, index_t begin, int lanes) {
+  if (!rule.has_borders()) return rows.query_end;
+  block area = rows;
+  area.query_begin = begin;
+  while (area.query_begin < area.query_end) {
     const index_t border = rule.next_border(area);
     if (border - area.query_begin >= vectors_per_segment * lanes) return border;
     area.query_begin = border;
@@ -77,8 +80,7 @@ template <class Visit>
 void cut_tiles(rule_view const& rule, block const& rows, int lanes, Visit const& visit) {
   block tile = rows;
   while (tile.query_begin < rows.query_end) {
-    tile.query_end = rows.query_end;
-    const index_t end = segment_end(rule, tile, lanes);
+    const index_t end = segment_end(rule, rows, tile.query_begin, lanes);
     while (tile.query_begin < end) {
       const int vectors = vectors_for(end - tile.query_begin, lanes);
       tile.query_end = lesser(end, tile.query_begin + vectors * lanes);

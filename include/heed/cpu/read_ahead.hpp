@@ -66,7 +66,7 @@ class read_ahead {
     char const* begin;
     index_t bytes;
   };
-  stretch stretches_[4] = {};
+  stretch stretches_[4];  // of which count_ are there
   line_stream rows_{nullptr, 0};
   int count_ = 0;
   int done_ = 0;

@@ -19,20 +19,20 @@ class row_rules {
     const index_t lanes = round_up_pow2(rows, run_.verb.lanes);
     scores_ = take(run_.block_keys * lanes);
     max_ = take(2 * lanes);
-    terms_ = from.template take<term_rows<Real>>(static_cast<std::size_t>(run_.rule.dense_stages));
-    packed_terms_ = take(run_.rule.dense_stages * run_.block_keys * rows);
+    terms_ = from.template take<term_rows<Real>>(static_cast<std::size_t>(run_.rule.dense_stages()));
+    packed_terms_ = take(run_.rule.dense_stages() * run_.block_keys * rows);
   }
 
   /// Whether a block's scores change at all.
   [[nodiscard]] bool changes(cover seen) const noexcept {
-    return seen == cover::partial || run_.rule.adjusts || run_.caps();
+    return seen == cover::partial || run_.rule.adjusts() || run_.caps();
   }
 
   /// Scores [rows, stride] of the rows and keys of `area`.
   void apply(Real* scores, index_t stride, block const& area, cover seen) const {
     with_columns(scores, stride, area, [&](int vectors) {
       cap(area, vectors);
-      if (seen != cover::partial && !run_.rule.adjusts) return;
+      if (seen != cover::partial && !run_.rule.adjusts()) return;
       load_terms(run_, area, 0, run_.call.seq_len_q, packed_terms_, run_.block_keys * run_.call.seq_len_q, terms_,
                  ahead_);
       const index_t lanes = vectors * run_.verb.lanes;

@@ -7,6 +7,7 @@
 #include "heed/cpu/doors/v4.hpp"
 #include "heed/cpu/doors/v4_amx.hpp"
 #include "heed/cpu/doors/v4_bf16.hpp"
+#include "heed/cpu/doors/v4_columns.hpp"
 #endif
 #include "heed/cpu/isa.hpp"
 #include "heed/mask/combine.hpp"
@@ -33,6 +34,26 @@ template <class Real, bool MayUseBf16Dot>
   (void)level;
   (void)uses_bf16_dot;
   return v1::table<Real>;
+}
+
+/// The same for a call of so few query rows that half of the lanes would be empty, if the columns can fill them.
+template <class Real>
+[[nodiscard]] verbs<Real> const& verbs_for_rows(verbs<Real> const& verb, index_t rows, bool has_even_columns) noexcept {
+#if defined(__x86_64__)
+  if constexpr (sizeof(Real) == 4) {
+    const bool is_plain = current_isa().level == isa_level::v4 && verb.elements_per_word == 1;
+    if (is_plain && has_even_columns && rows <= v4_columns::table<Real>.lanes) return v4_columns::table<Real>;
+  }
+#endif
+  (void)rows;
+  (void)has_even_columns;
+  return verb;
+}
+
+/// The instruction set whose vectors have as many lanes as the tiles of these verbs: that of the rule's verbs.
+template <class Real>
+[[nodiscard]] isa_level rule_level(verbs<Real> const& verb) noexcept {
+  return verb.columns_per_lane > 1 ? isa_level::v3 : current_isa().level;
 }
 
 /// The verbs of calls with few query rows, for K and V of these kinds. Null where the processor's vectors are too short
@@ -101,25 +122,33 @@ template <class Real, class Rule>
   }
 }
 
-/// The caller's rule with its type forgotten: what the loops above the verbs ask of it.
-struct rule_view {
-  void const* rule;
-  cover (*ask_covers)(void const* rule, block const& area);
-  key_range (*ask_visible_keys)(void const* rule, block const& area);
-  void (*ask_narrow)(void const* rule, index_t batch, sequence& seq);
-  index_t (*ask_next_border)(void const* rule, block const& area);
-  row_start (*ask_row_start)(void const* rule, index_t head);
-  operand const* (*ask_terms)(void const* rule, int number);
+/// What the loops above the verbs ask of a rule of one type.
+struct rule_answers {
+  cover (*covers)(void const* rule, block const& area);
+  key_range (*visible_keys)(void const* rule, block const& area);
+  void (*narrow)(void const* rule, index_t batch, sequence& seq);
+  index_t (*next_border)(void const* rule, block const& area);
+  row_start (*start_of)(void const* rule, index_t head);
+  operand const* (*terms)(void const* rule, int number);
   bool has_borders;  // between rows that are treated alike
   bool adjusts;      // looks at scores that no mask hides, too
   int dense_stages;  // each has a term for each score
+};
 
-  [[nodiscard]] cover covers(block const& area) const { return ask_covers(rule, area); }
-  [[nodiscard]] key_range visible_keys(block const& area) const { return ask_visible_keys(rule, area); }
-  void narrow(index_t batch, sequence& seq) const { ask_narrow(rule, batch, seq); }
-  [[nodiscard]] index_t next_border(block const& area) const { return ask_next_border(rule, area); }
-  [[nodiscard]] row_start start_of(index_t head) const { return ask_row_start(rule, head); }
-  [[nodiscard]] operand const& terms(int number) const { return *ask_terms(rule, number); }
+/// The caller's rule with its type forgotten.
+struct rule_view {
+  void const* rule;
+  rule_answers const* of;
+
+  [[nodiscard]] cover covers(block const& area) const { return of->covers(rule, area); }
+  [[nodiscard]] key_range visible_keys(block const& area) const { return of->visible_keys(rule, area); }
+  void narrow(index_t batch, sequence& seq) const { of->narrow(rule, batch, seq); }
+  [[nodiscard]] index_t next_border(block const& area) const { return of->next_border(rule, area); }
+  [[nodiscard]] row_start start_of(index_t head) const { return of->start_of(rule, head); }
+  [[nodiscard]] operand const& terms(int number) const { return *of->terms(rule, number); }
+  [[nodiscard]] bool has_borders() const noexcept { return of->has_borders; }
+  [[nodiscard]] bool adjusts() const noexcept { return of->adjusts; }
+  [[nodiscard]] int dense_stages() const noexcept { return of->dense_stages; }
 };
 
 /// The terms of the dense stage of that number, in the order written.
@@ -135,21 +164,24 @@ template <class Rule>
 }
 
 template <class Rule>
+inline constexpr rule_answers answers_of{
+    [](void const* self, block const& area) { return covers(*static_cast<Rule const*>(self), area); },
+    [](void const* self, block const& area) { return visible_keys(*static_cast<Rule const*>(self), area); },
+    [](void const* self, index_t batch, sequence& seq) { narrow(*static_cast<Rule const*>(self), batch, seq); },
+    [](void const* self, block const& area) { return next_border(*static_cast<Rule const*>(self), area); },
+    [](void const* self, index_t head) {
+      row_start start;
+      begin_row(*static_cast<Rule const*>(self), head, start);
+      return start;
+    },
+    [](void const* self, int number) { return terms_of(*static_cast<Rule const*>(self), number); },
+    has_borders<Rule>,
+    adjusts<Rule>,
+    dense_stages<Rule>};
+
+template <class Rule>
 [[nodiscard]] rule_view view_of(Rule const& rule) noexcept {
-  return {&rule,
-          [](void const* self, block const& area) { return covers(*static_cast<Rule const*>(self), area); },
-          [](void const* self, block const& area) { return visible_keys(*static_cast<Rule const*>(self), area); },
-          [](void const* self, index_t batch, sequence& seq) { narrow(*static_cast<Rule const*>(self), batch, seq); },
-          [](void const* self, block const& area) { return next_border(*static_cast<Rule const*>(self), area); },
-          [](void const* self, index_t head) {
-            row_start start;
-            begin_row(*static_cast<Rule const*>(self), head, start);
-            return start;
-          },
-          [](void const* self, int number) { return terms_of(*static_cast<Rule const*>(self), number); },
-          has_borders<Rule>,
-          adjusts<Rule>,
-          dense_stages<Rule>};
+  return {&rule, &answers_of<Rule>};
 }
 
 }  // namespace HEED_ABI

@@ -33,7 +33,7 @@ template <class Real>
 void load_terms(kernel<Real> const& run, block const& area, index_t row_begin, index_t row_end, Real* packed,
                 index_t step, term_rows<Real>* to, read_ahead& ahead) {
   const index_t keys = area.key_end - area.key_begin, rows = area.query_end - area.query_begin;
-  for (int number = 0; number < run.rule.dense_stages; ++number, packed += step) {
+  for (int number = 0; number < run.rule.dense_stages(); ++number, packed += step) {
     operand const& box = run.rule.terms(number);
     char const* const corner = static_cast<char const*>(box.row(area.batch, area.head, area.query_begin)) +
                                area.key_begin * box.strides[3] * element_size(box.kind);

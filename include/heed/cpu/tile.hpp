@@ -56,9 +56,10 @@ void compute_scores(kernel<Real> const& run, workspace<Real> const& work, query_
                     stretch const& part, key_rows<Real> key, Real* scores, Real const* row_max, Real* block_max) {
   const index_t keys = part.key_end - part.key_begin;
   const int vectors = part.end_vector - part.first_vector;
-  run.verb.scores[vectors - 1](tile.query + part.first_vector * run.verb.lanes, key.first, key.stride, keys,
-                               run.query_words(), tile.vectors * run.verb.lanes, scores, row_max, block_max,
-                               work.ahead->take(run.verb.register_tiles(keys, vectors) * run.query_words()));
+  run.verb.scores[vectors - 1](
+      tile.query + part.first_vector * run.verb.lanes, key.first, key.stride, keys, run.query_words(),
+      tile.vectors * run.verb.lanes, scores, row_max, block_max,
+      work.ahead->take(run.verb.register_tiles(keys, vectors) * run.verb.steps(run.query_words())));
 }
 
 /// Scores [keys, lanes], `vectors` of them, as the rule is given them: to where they are kept for later, if they are.
@@ -85,7 +86,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   const index_t keys = part.key_end - part.key_begin;
   if (is_capped && part.seen != cover::none) {
     // The rule hides what a narrower stretch would leave out, and knows what counts for the maximum.
-    if (!run.rule.adjusts) part.seen = cover::partial;
+    if (!run.rule.adjusts()) part.seen = cover::partial;
     part.first_vector = 0;
     part.end_vector = tile.vectors;
   }
@@ -96,7 +97,7 @@ void score_stretch(kernel<Real> const& run, workspace<Real> const& work, query_t
   if (part.seen == cover::none) return;
   const index_t skipped = part.first_vector * run.verb.lanes;
   const int vectors = part.end_vector - part.first_vector;
-  const bool is_ruled = part.seen == cover::partial || run.rule.adjusts;
+  const bool is_ruled = part.seen == cover::partial || run.rule.adjusts();
   // Only the last step knows which scores count for the maximum, and what they are.
   Real* const highest = work.block_max + skipped;
   Real* const not_yet = work.hidden_max + skipped;
@@ -147,10 +148,10 @@ template <class Real>
   fill(work.scores + end * lanes, (keys - end) * lanes, -infinity<Real>);
   // Several stretches, of which some may leave out vectors, each go on from the maxima of those before.
   const bool is_whole =
-      parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts && !run.caps() && !shows_hidden;
+      parts.count == 1 && parts.items[0].seen == cover::full && !run.rule.adjusts() && !run.caps() && !shows_hidden;
   Real* const row_max = is_whole ? tile.row_max : work.block_max;
   for (index_t lane = 0; !is_whole && lane < lanes; ++lane) row_max[lane] = tile.row_max[lane];
-  if (run.rule.dense_stages > 0) {
+  if (run.rule.dense_stages() > 0) {
     load_terms(run, area, work.row_begin, work.row_end, work.packed_terms, work.term_step, work.terms, *work.ahead);
   }
   if (shows_hidden) show_before_rule(run, work, tile, area, key, work.scores + lead * lanes);
@@ -180,10 +181,10 @@ void accumulate_block(kernel<Real> const& run, workspace<Real> const& work, quer
     const index_t words = rows * run.verb.words_per_line;
     const index_t skipped = part.first_vector * run.verb.lanes;
     const int vectors = part.end_vector - part.first_vector;
-    run.verb.accumulate[vectors - 1](work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first),
-                                     value.stride, rows, run.call.head_dim_v, lanes,
-                                     start == nullptr ? nullptr : start + skipped, out + skipped, rescale,
-                                     work.ahead->take(words * run.verb.register_tiles(run.call.head_dim_v, vectors)));
+    run.verb.accumulate[vectors - 1](
+        work.scores + first * run.verb.words_per_line * lanes + skipped, value.at(first), value.stride, rows,
+        run.call.head_dim_v, lanes, start == nullptr ? nullptr : start + skipped, out + skipped, rescale,
+        work.ahead->take(words * run.verb.register_tiles(run.verb.steps(run.call.head_dim_v), vectors)));
   };
   // The first stretch takes in all vectors, and what lies behind it too if that may be seen by all.
   stretch whole = parts.items[0];

@@ -43,8 +43,8 @@ void write_weights(kernel<Real> const& run, workspace<Real> const& work, sequenc
   if (!hold_scores) {
     revisit_probabilities(run, work, seq, batch, kv_head, tile, [&](block const& area, index_t, key_rows<Real>) {
       const index_t lead = mod_pow2(area.key_begin, run.verb.keys_per_line());
-      unpack(run, work, batch, tile, work.scores + lead * tile.vectors * run.verb.lanes, ones<Real>.lanes, weights,
-             area.key_begin, area.key_end - area.key_begin);
+      unpack(run, run.verb.unpack_tile, work, batch, tile, work.scores + lead * tile.vectors * run.verb.lanes,
+             ones<Real>.lanes, weights, area.key_begin, area.key_end - area.key_begin);
     });
   }
   for_each_range(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/base/element.hpp"
+#include "heed/base/power_of_2.hpp"
 #include "heed/cpu/read_ahead.hpp"
 #include "heed/mask/mask.hpp"
 #include "heed/view/dropout.hpp"
@@ -23,6 +24,11 @@ struct block_terms {
   index_t row, key;
 };
 
+/// From tiles to rows.
+template <class Real>
+using unpack_verb = void (*)(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns, Real* to,
+                             index_t row_stride);
+
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
 /// Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes], aligned to whole
 /// vectors. Operands of products are words: a Real, or a pair of bfloat16. The files in cpu/verb say what each verb
@@ -32,24 +38,31 @@ struct verbs {
   int lanes;              ///< query rows in one vector
   int elements_per_word;  ///< 1; 2 where words are pairs of bfloat16
   int words_per_line;     ///< that are multiplied in one step: 1; 16 on tiles. Rows of Q and K are whole lines
-  int tile_rows[3];       ///< keys, or value dimensions, in one register tile of scores and accumulate
+  int columns_per_lane;   ///< of head_dim, side by side in tiles of Q and out [head_dim / 2, lanes, 2]: 1, or 2
+  int tile_rows[3];       ///< keys, or lanes of value dimensions, in one register tile of scores and accumulate
   int rest_rows[3];       ///< in one of what is left over by such tiles
 
   /// Neighbouring keys that lie together in a row of V: [head_dim_v, words_per_line].
   [[nodiscard]] constexpr int keys_per_line() const noexcept { return elements_per_word * words_per_line; }
-  /// Register tiles of so many keys or value dimensions, of `vectors` vectors.
+  /// Steps that a verb of products takes through so many columns of head_dim.
+  [[nodiscard]] constexpr index_t steps(index_t columns) const noexcept { return div_pow2(columns, columns_per_lane); }
+  /// The query row of one place in a tile of Q or out.
+  [[nodiscard]] constexpr index_t row_of(index_t place, index_t tile_lanes) const noexcept {
+    return div_pow2(place, columns_per_lane) % tile_lanes;
+  }
+  /// Register tiles of so many keys or steps through value dimensions, of `vectors` vectors.
   [[nodiscard]] constexpr index_t register_tiles(index_t rows, int vectors) const noexcept {
     const quotient tiles = divide(rows, tile_rows[vectors - 1]);
     return tiles.whole + ceil_div(tiles.rest, rest_rows[vectors - 1]);
   }
 
   void (*scores[3])(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                    index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream ahead);
+                    index_t lanes, Real* scores, Real const* row_max, Real* block_max, line_stream const& ahead);
   void (*softmax[3])(Real* scores, index_t keys, Real to_exponent, Real const* block_max, Real* row_max, Real* row_sum,
                      Real* exact_sum, Real* rescale);
   void (*accumulate[3])(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
                         index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
-                        line_stream ahead);
+                        line_stream const& ahead);
   void (*accumulate_visible)(Real const* probabilities, Real const* scores, Real const* value, index_t value_stride,
                              index_t words, index_t head_dim, int vectors, Real* out, Real const* rescale);
   void (*probabilities)(Real* scores, index_t keys, int vectors, Real to_exponent, Real const* row_max,
@@ -64,8 +77,8 @@ struct verbs {
   bool (*finish)(Real const* out, index_t head_dim, int vectors, Real const* row_sum, Real* factor);
   void (*pack_query)(Real const* from, index_t row_stride, index_t rows, index_t columns, Real scale, int vectors,
                      Real* to);
-  void (*unpack_tile)(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns, Real* to,
-                      index_t row_stride);
+  unpack_verb<Real> unpack_tile;  ///< of scores
+  unpack_verb<Real> unpack_out;
   void (*pack_rows)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
                     index_t columns, Real* to);  ///< of query and key
   void (*pack_value)(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t lead,

@@ -38,17 +38,20 @@ problem problem_of(shape const& of) {
 
 /// Shows everything; rows are treated alike unless there is a border at each `rule`th of them.
 rule_view rule_of(index_t const* border = nullptr) {
-  rule_view rule{};
-  rule.rule = border;
-  rule.ask_narrow = [](void const*, index_t, heed::sequence&) {};
-  rule.ask_visible_keys = [](void const*, block const& area) { return heed::key_range{area.key_begin, area.key_end}; };
-  rule.ask_row_start = [](void const*, index_t) { return heed::detail::row_start{}; };
-  rule.ask_next_border = [](void const* every, block const& area) {
-    const index_t step = *static_cast<index_t const*>(every);
-    return std::min((area.query_begin / step + 1) * step, area.query_end);
+  static constexpr auto answers = [](bool has_borders) {
+    heed::detail::rule_answers all{};
+    all.narrow = [](void const*, index_t, heed::sequence&) {};
+    all.visible_keys = [](void const*, block const& area) { return heed::key_range{area.key_begin, area.key_end}; };
+    all.start_of = [](void const*, index_t) { return heed::detail::row_start{}; };
+    all.next_border = [](void const* every, block const& area) {
+      const index_t step = *static_cast<index_t const*>(every);
+      return std::min((area.query_begin / step + 1) * step, area.query_end);
+    };
+    all.has_borders = has_borders;
+    return all;
   };
-  rule.has_borders = border != nullptr;
-  return rule;
+  static constexpr heed::detail::rule_answers plain = answers(false), cut = answers(true);
+  return {border, border == nullptr ? &plain : &cut};
 }
 
 index_t tiles_of(work_part const& part, int lanes, rule_view const& rule) {

@@ -37,7 +37,7 @@ inline constexpr int gradient_vectors = 2;
 
 template <class Real, int Vectors>
 HEED_DOOR_V4 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                         index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
+                         index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream const& ahead) {
   detail::scores<pack<Real>, tile_rows<Vectors>, rest_rows<Vectors>, Vectors>(query, key, key_stride, keys, head_dim,
                                                                               lanes, to, row_max, block_max, ahead);
 }
@@ -49,7 +49,7 @@ HEED_DOOR_V4 void softmax(Real* scores, index_t keys, Real to_exponent, Real con
 template <class Real, int Vectors>
 HEED_DOOR_V4 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
                              index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
-                             line_stream ahead) {
+                             line_stream const& ahead) {
   detail::accumulate<pack<Real>, tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, keys, head_dim, lanes,
                                                               start, out, rescale, ahead);
 }
@@ -130,6 +130,7 @@ template <class Real>
 inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    1,
                                    1,
+                                   1,
                                    {tile_rows<1>, tile_rows<2>, tile_rows<3>},
                                    {rest_rows<1>, rest_rows<2>, rest_rows<3>},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
@@ -143,6 +144,7 @@ inline constexpr verbs<Real> table{pack<Real>::lanes,
                                    nullptr,
                                    finish<Real>,
                                    pack_query<Real>,
+                                   unpack_tile<Real>,
                                    unpack_tile<Real>,
                                    pack_rows<Real>,
                                    nullptr,

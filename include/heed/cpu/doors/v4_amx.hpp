@@ -12,7 +12,7 @@ namespace v4_amx {
 
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t words,
-                              index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
+                              index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream const& ahead) {
   tile_scores<Vectors>(query, key, key_stride, keys, words, lanes, to, row_max, block_max, ahead);
 }
 template <class Real, int Vectors>
@@ -23,7 +23,7 @@ HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Rea
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t rows,
                                   index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
-                                  line_stream ahead) {
+                                  line_stream const& ahead) {
   tile_accumulate<Vectors>(probabilities, value, value_stride, rows, head_dim, lanes, start, out, rescale, ahead);
 }
 template <class Real>
@@ -53,6 +53,7 @@ template <class Real>
 inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    bf16_tiles::elements_per_word,
                                    bf16_tiles::words_per_line,
+                                   bf16_tiles::columns_per_lane,
                                    {8, 8, 8},
                                    {8, 8, 8},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
@@ -66,6 +67,7 @@ inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    round_pairs<Real>,
                                    v4::finish<Real>,
                                    v4_bf16::pack_query<Real>,
+                                   v4::unpack_tile<Real>,
                                    v4::unpack_tile<Real>,
                                    pack_rows<Real>,
                                    pack_value<Real>,

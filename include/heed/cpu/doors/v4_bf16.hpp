@@ -10,7 +10,7 @@ namespace v4_bf16 {
 
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
-                              index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream ahead) {
+                              index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream const& ahead) {
   detail::scores<bf16_pairs, v4::tile_rows<Vectors>, v4::rest_rows<Vectors>, Vectors>(
       query, key, key_stride, keys, head_dim, lanes, to, row_max, block_max, ahead);
 }
@@ -22,7 +22,7 @@ HEED_DOOR_V4_BF16 void softmax(Real* scores, index_t keys, Real to_exponent, Rea
 template <class Real, int Vectors>
 HEED_DOOR_V4_BF16 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t words,
                                   index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
-                                  line_stream ahead) {
+                                  line_stream const& ahead) {
   detail::accumulate<bf16_pairs, v4::tile_rows<Vectors>, Vectors>(probabilities, value, value_stride, words, head_dim,
                                                                   lanes, start, out, rescale, ahead);
 }
@@ -58,6 +58,7 @@ template <class Real>
 inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    bf16_pairs::elements_per_word,
                                    bf16_pairs::words_per_line,
+                                   bf16_pairs::columns_per_lane,
                                    {v4::tile_rows<1>, v4::tile_rows<2>, v4::tile_rows<3>},
                                    {v4::rest_rows<1>, v4::rest_rows<2>, v4::rest_rows<3>},
                                    {scores<Real, 1>, scores<Real, 2>, scores<Real, 3>},
@@ -71,6 +72,7 @@ inline constexpr verbs<Real> table{v4::pack<Real>::lanes,
                                    round_pairs<Real>,
                                    v4::finish<Real>,
                                    pack_query<Real>,
+                                   v4::unpack_tile<Real>,
                                    v4::unpack_tile<Real>,
                                    pack_rows<Real>,
                                    pack_value<Real>,

@@ -46,7 +46,7 @@ HEED_VERB void cross(typename Simd::vector& one, typename Simd::vector& other) n
 
 /// rows[i][j] and rows[j][i] change places.
 template <class Simd>
-HEED_VERB void transpose(typename Simd::vector (&rows)[Simd::lanes]) noexcept {
+HEED_VERB void transpose_square(typename Simd::vector (&rows)[Simd::lanes]) noexcept {
   using vector = typename Simd::vector;
   constexpr int chunk = 16 / static_cast<int>(sizeof(typename Simd::scalar));
   // Inside each 16 bytes, where interleaving is one instruction.
@@ -78,6 +78,12 @@ HEED_VERB void transpose(typename Simd::vector (&rows)[Simd::lanes]) noexcept {
                                                                                  rows[row + 3 * chunk]);
     }
   }
+}
+
+/// The same, j counting what a lane holds: one column or several.
+template <class Simd>
+HEED_VERB void transpose(typename Simd::vector (&rows)[Simd::lanes]) noexcept {
+  transpose_square<typename Simd::squares>(reinterpret_cast<typename Simd::squares::vector(&)[Simd::lanes]>(rows));
 }
 
 }  // namespace heed::detail

@@ -27,6 +27,12 @@ struct simd {
   static constexpr int elements_per_word = 1;
   /// Words of a row that are multiplied in one step: sixteen in bf16_tiles.
   static constexpr int words_per_line = 1;
+  /// Neighbouring lanes that a query row has, each for a column of head_dim: two in column_pairs.
+  static constexpr int columns_per_lane = 1;
+  /// One number for each query row.
+  using rows = simd;
+  /// What is transposed as one.
+  using squares = simd;
 
   /// sum += factor * at.
   HEED_VERB static void multiply_add(vector& sum, vector const& factor, vector const& at) noexcept {
@@ -36,6 +42,11 @@ struct simd {
   /// Scratch tiles are aligned to whole vectors.
   HEED_VERB static void load(vector& to, Real const* from) noexcept { to = *reinterpret_cast<vector const*>(from); }
   HEED_VERB static void store(Real* to, vector const& from) noexcept { *reinterpret_cast<vector*>(to) = from; }
+
+  /// One number for each query row, in all lanes of the row.
+  HEED_VERB static void load_rows(vector& to, Real const* from) noexcept { load(to, from); }
+  /// The sum over the columns of each row.
+  HEED_VERB static void add_columns(vector& to, vector const& sum) noexcept { to = sum; }
 
   /// The caller's memory is aligned to its elements only.
   HEED_VERB static void load_unaligned(vector& to, Real const* from) noexcept {

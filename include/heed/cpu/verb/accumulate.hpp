@@ -24,7 +24,7 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   }
   if (start != nullptr) {
     HEED_UNROLL
-    for (int row = 0; row < Rows; ++row, start += lanes) {
+    for (int row = 0; row < Rows; ++row, start += lanes * Simd::columns_per_lane) {
       HEED_UNROLL
       for (int v = 0; v < Vectors; ++v) Simd::load(sum[row][v], start + v * Simd::lanes);
     }
@@ -35,11 +35,11 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
     ahead.next += ahead.step;
     vector at[std::size_t{Vectors}];
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) Simd::load(at[v], probabilities + word * lanes + v * Simd::lanes);
+    for (int v = 0; v < Vectors; ++v) Simd::load_rows(at[v], probabilities + word * lanes + v * Simd::lanes);
     HEED_UNROLL
     for (int row = 0; row < Rows; ++row) {
       vector factor;
-      Simd::splat(factor, value + word * value_stride + row);
+      Simd::splat(factor, value + word * value_stride + row * Simd::columns_per_lane);
       HEED_UNROLL
       for (int v = 0; v < Vectors; ++v) Simd::multiply_add(sum[row][v], factor, at[v]);
     }
@@ -47,10 +47,10 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
   if (rescale != nullptr) {
     vector factors[std::size_t{Vectors}];
     HEED_UNROLL
-    for (int v = 0; v < Vectors; ++v) Simd::load(factors[v], rescale + v * Simd::lanes);
+    for (int v = 0; v < Vectors; ++v) Simd::load_rows(factors[v], rescale + v * Simd::lanes);
     typename Simd::scalar const* total = out;
     HEED_UNROLL
-    for (int row = 0; row < Rows; ++row, total += lanes) {
+    for (int row = 0; row < Rows; ++row, total += lanes * Simd::columns_per_lane) {
       HEED_UNROLL
       for (int v = 0; v < Vectors; ++v) {
         vector before;
@@ -60,7 +60,7 @@ HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [
     }
   }
   HEED_UNROLL
-  for (int row = 0; row < Rows; ++row, out += lanes) {
+  for (int row = 0; row < Rows; ++row, out += lanes * Simd::columns_per_lane) {
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) Simd::store(out + v * Simd::lanes, sum[row][v]);
   }
@@ -72,7 +72,8 @@ HEED_VERB void accumulate_groups(typename Simd::scalar const* probabilities, typ
                                  index_t value_stride, index_t words, index_t head_dim, index_t lanes,
                                  typename Simd::scalar const* start, typename Simd::scalar* out,
                                  typename Simd::scalar const* rescale, line_stream& ahead, index_t& dim) noexcept {
-  for (; dim + Rows <= head_dim; dim += Rows) {
+  constexpr index_t columns = Rows * Simd::columns_per_lane;
+  for (; dim + columns <= head_dim; dim += columns) {
     accumulate_rows<Simd, Rows, Vectors>(probabilities, value + dim, value_stride, words, lanes,
                                          start == nullptr ? nullptr : start + dim * lanes, out + dim * lanes, rescale,
                                          ahead);
@@ -107,7 +108,7 @@ HEED_VERB void visible_value(typename Simd::vector& to, typename Simd::scalar co
   const vector hidden = vector{} - infinity<typename Simd::scalar>;
   vector score;
   Simd::splat(to, value);
-  Simd::load(score, scores);
+  Simd::load_rows(score, scores);
   if constexpr (Simd::elements_per_word == 1) {
     to = score == hidden ? vector{} : to;
   } else {
@@ -131,14 +132,14 @@ HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  /
   using vector = typename Simd::vector;
   constexpr index_t line = Simd::words_per_line;
   const index_t lanes = vectors * Simd::lanes;
-  for (index_t dim = 0; dim < head_dim; ++dim) {
+  for (index_t dim = 0; dim < head_dim; dim += Simd::columns_per_lane) {
     for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
       vector sum{}, factor;
       if (rescale == nullptr) Simd::load(sum, out + dim * lanes + lane);
       vector halves[2]{};  // sums of one line, where that is more than a word
       for (index_t word = 0; word < words; ++word) {
         vector probability;
-        Simd::load(probability, probabilities + word * lanes + lane);
+        Simd::load_rows(probability, probabilities + word * lanes + lane);
         visible_value<Simd>(factor, value + word / line * value_stride + dim * line + word % line,
                             scores + word * Simd::elements_per_word * lanes + lane, lanes);
         if constexpr (line == 1) {
@@ -153,7 +154,7 @@ HEED_VERB void accumulate_visible(typename Simd::scalar const* probabilities,  /
       if (rescale != nullptr) {
         vector before;
         Simd::load(before, out + dim * lanes + lane);
-        Simd::load(factor, rescale + lane);
+        Simd::load_rows(factor, rescale + lane);
         sum = before * factor + sum;
       }
       Simd::store(out + dim * lanes + lane, sum);

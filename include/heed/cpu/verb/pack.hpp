@@ -202,13 +202,15 @@ HEED_VERB void scale_words(typename Simd::vector& words, typename Simd::scalar s
 template <class Simd>
 HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride, index_t rows, index_t columns,
                           typename Simd::scalar scale, int vectors, typename Simd::scalar* to) noexcept {
+  constexpr index_t step = Simd::columns_per_lane, square_columns = step * Simd::lanes;
   const index_t lanes = vectors * Simd::lanes;
-  const index_t whole = columns / Simd::lanes * Simd::lanes;
+  const index_t whole = columns / square_columns * square_columns;
   for (index_t lane = 0; lane < lanes; lane += Simd::lanes) {
     typename Simd::scalar const* line[std::size_t{Simd::lanes}];
-    for (int row = 0; row < Simd::lanes; ++row) line[row] = from + lesser(lane + row, rows - 1) * row_stride;
+    typename Simd::scalar const* next = from + lesser(lane, rows - 1) * row_stride;
+    for (int row = 0; row < Simd::lanes; ++row, next += lane + row < rows ? row_stride : 0) line[row] = next;
     typename Simd::scalar* place = to + lane;
-    for (index_t column = 0; column < whole; column += Simd::lanes) {
+    for (index_t column = 0; column < whole; column += square_columns) {
       typename Simd::vector square[Simd::lanes];
       HEED_UNROLL
       for (int row = 0; row < Simd::lanes; ++row) {
@@ -217,14 +219,14 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
       }
       transpose<Simd>(square);
       HEED_UNROLL
-      for (int row = 0; row < Simd::lanes; ++row, place += lanes) Simd::store(place, square[row]);
+      for (int row = 0; row < Simd::lanes; ++row, place += step * lanes) Simd::store(place, square[row]);
     }
-    for (index_t column = whole; column < columns; ++column, place += lanes) {
+    for (index_t column = whole; column < columns; column += step, place += step * lanes) {
       for (int row = 0; row < Simd::lanes; ++row) {
         typename Simd::vector word;
         Simd::splat(word, line[row] + column);
         scale_words<Simd>(word, scale);
-        place[row] = word[0];
+        for (index_t i = 0; i < step; ++i) place[row * step + i] = word[i];
       }
     }
   }
@@ -236,17 +238,18 @@ template <class Simd>
 HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::scalar const* factor, int vectors,
                            index_t rows, index_t columns, typename Simd::scalar* to, index_t row_stride) noexcept {
   using Real = typename Simd::scalar;
+  constexpr index_t step = Simd::columns_per_lane, square_columns = step * Simd::lanes;
   const index_t lanes = vectors * Simd::lanes;
-  const index_t whole = columns / Simd::lanes * Simd::lanes;
+  const index_t whole = columns / square_columns * square_columns;
   for (index_t lane = 0; lane < rows; lane += Simd::lanes) {
     typename Simd::vector times;
-    Simd::load(times, factor + lane);
+    Simd::load_rows(times, factor + lane);
     const index_t end = lesser(lane + Simd::lanes, rows);
     typename Simd::scalar const* place = from + lane;
-    for (index_t column = 0; column < whole; column += Simd::lanes) {
+    for (index_t column = 0; column < whole; column += square_columns) {
       typename Simd::vector square[Simd::lanes];
       HEED_UNROLL
-      for (int row = 0; row < Simd::lanes; ++row, place += lanes) {
+      for (int row = 0; row < Simd::lanes; ++row, place += step * lanes) {
         Simd::load(square[row], place);
         square[row] = (square[row] + Real(0)) * times;
       }
@@ -259,7 +262,8 @@ HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::sca
     }
     for (index_t row = lane; whole < columns && row < end; ++row) {
       for (index_t column = whole; column < columns; ++column) {
-        to[row * row_stride + column] = (from[column * lanes + row] + Real(0)) * factor[row];
+        const index_t at = column / step * step * lanes + row * step + column % step;
+        to[row * row_stride + column] = (from[at] + Real(0)) * factor[row];
       }
     }
   }

@@ -23,7 +23,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
                           typename Simd::scalar const* key,    // [Rows, key_stride]
                           index_t key_stride, index_t head_dim, index_t lanes,
                           typename Simd::scalar* scores,  // [Rows, lanes]
-                          typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
+                          typename Simd::rows::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
   using vector = typename Simd::vector;
   vector sum[std::size_t{Rows}][std::size_t{Vectors}];
   HEED_UNROLL
@@ -44,7 +44,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
   // In shorter runs GCC keeps addresses on the stack, and there they wait for the scores that are on their way to
   // memory (places 4 KiB apart look alike to the processor).
   HEED_UNROLL_8
-  for (index_t dim = 0; dim < head_dim; ++dim) {
+  for (index_t dim = 0; dim < head_dim; dim += Simd::columns_per_lane) {
     __builtin_prefetch(ahead.next, 0, 2);
     ahead.next += ahead.step;
     vector at[std::size_t{Vectors}];
@@ -58,14 +58,16 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
       for (int v = 0; v < Vectors; ++v) Simd::multiply_add(sum[row][v], factor, at[v]);
     }
     HEED_UNROLL
-    for (int i = 0; i < (Rows + 3) / 4; ++i) ++fourth[i];
+    for (int i = 0; i < (Rows + 3) / 4; ++i) fourth[i] += Simd::columns_per_lane;
   }
   HEED_UNROLL
   for (int row = 0; row < Rows; ++row, scores += lanes) {
     HEED_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-      Simd::store(scores + v * Simd::lanes, sum[row][v]);
-      Simd::larger(highest[v], sum[row][v], highest[v]);
+      typename Simd::rows::vector score;
+      Simd::add_columns(score, sum[row][v]);
+      Simd::rows::store(scores + v * Simd::lanes, score);
+      Simd::rows::larger(highest[v], score, highest[v]);
     }
   }
 }
@@ -74,7 +76,7 @@ HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lan
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void score_groups(typename Simd::scalar const* query, typename Simd::scalar const* key, index_t key_stride,
                             index_t done, index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
-                            typename Simd::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
+                            typename Simd::rows::vector (&highest)[std::size_t{Vectors}], line_stream& ahead) noexcept {
   for (; done < keys; done += Rows) {
     const index_t first = lesser(done, keys - Rows);
     char const* const start = ahead.next;
@@ -91,9 +93,9 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
                       index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
                       typename Simd::scalar const* row_max, typename Simd::scalar* block_max,
                       line_stream ahead) noexcept {
-  typename Simd::vector highest[std::size_t{Vectors}];
+  typename Simd::rows::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
-  for (int v = 0; v < Vectors; ++v) Simd::load(highest[v], row_max + v * Simd::lanes);
+  for (int v = 0; v < Vectors; ++v) Simd::rows::load(highest[v], row_max + v * Simd::lanes);
   const index_t whole = Rows > Rest ? keys / Rows * Rows : 0;
   if constexpr (Rows > Rest) {
     score_groups<Simd, Rows, Vectors>(query, key, key_stride, 0, whole, head_dim, lanes, scores, highest, ahead);
@@ -104,7 +106,7 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
     score_groups<Simd, 1, Vectors>(query, key, key_stride, whole, keys, head_dim, lanes, scores, highest, ahead);
   }
   HEED_UNROLL
-  for (int v = 0; v < Vectors; ++v) Simd::store(block_max + v * Simd::lanes, highest[v]);
+  for (int v = 0; v < Vectors; ++v) Simd::rows::store(block_max + v * Simd::lanes, highest[v]);
 }
 
 }  // namespace heed::detail
