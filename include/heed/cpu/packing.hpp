@@ -130,6 +130,14 @@ struct key_rows {
   [[nodiscard]] Real const* at(index_t row) const noexcept { return first + row * stride; }
 };
 
+/// Rows of K or V from one on, of those that are packed once.
+template <class Real>
+[[nodiscard]] key_rows<Real> packed_rows(kernel<Real> const& run, packed_heads<Real> const& packed, index_t batch,
+                                         index_t head, index_t row) noexcept {
+  const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
+  return {packed.first + place * packed.head_words + row * packed.row_words, packed.row_words};
+}
+
 /// Rows of an operand that is read like K, where they lie or in `packed`, which is null then.
 template <class Real>
 [[nodiscard]] key_rows<Real> rows_like_key(kernel<Real> const& run, operand const& box, Real* packed, index_t batch,
@@ -146,10 +154,7 @@ template <class Real>
 template <class Real>
 [[nodiscard]] key_rows<Real> rows_of_key(kernel<Real> const& run, Real* packed, index_t batch, index_t head,
                                          index_t begin, index_t end) {
-  if (run.key.first != nullptr) {
-    const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
-    return {run.key.first + place * run.key.head_words + begin * run.key.row_words, run.key.row_words};
-  }
+  if (run.key.first != nullptr) return packed_rows(run, run.key, batch, head, begin);
   return rows_like_key(run, run.call.key, packed, batch, head, begin, end);
 }
 
@@ -159,9 +164,7 @@ template <class Real>
                                            index_t begin, index_t end) {
   operand const& box = run.call.value;
   if (run.value.first != nullptr) {
-    const index_t place = batch * run.call.num_kv_heads + head - run.first_packed_head;
-    const index_t row = div_pow2(begin, run.verb.keys_per_line());
-    return {run.value.first + place * run.value.head_words + row * run.value.row_words, run.value.row_words};
+    return packed_rows(run, run.value, batch, head, div_pow2(begin, run.verb.keys_per_line()));
   }
   if (packed == nullptr) return {static_cast<Real const*>(box.row(batch, head, begin)), box.strides[2]};
   pack_value_rows(run, box, batch, head, begin, end, packed);

@@ -28,14 +28,21 @@ HEED_VERB void ask_ahead(line_stream& ahead, index_t turns) noexcept {
   ahead.next = end;
 }
 
-/// Up to four stretches of memory, handed out to the verbs as they run.
+/// Stretches of memory, handed out to the verbs as they run: two of the next block of keys, then up to four of the next
+/// piece of work.
 class read_ahead {
  public:
   /// `idle`: a place that is in the cache whenever a verb runs.
   explicit read_ahead(void const* idle) noexcept : idle_(static_cast<char const*>(idle)) {}
 
   void want(void const* begin, index_t bytes) noexcept {
-    stretches_[count_++] = {static_cast<char const*>(begin), bytes};
+    piece_.items[piece_.count++] = {static_cast<char const*>(begin), bytes};
+  }
+
+  /// What is left of the last block is not wanted any more.
+  void begin_block() noexcept { block_.count = block_.done = 0; }
+  void want_of_block(void const* begin, index_t bytes) noexcept {
+    block_.items[block_.count++] = {static_cast<char const*>(begin), bytes};
   }
 
   /// So many bytes of rows that lie far apart, soon: for the next verb, which works in groups of turns. More rows are
@@ -51,12 +58,13 @@ class read_ahead {
       rows_.groups = 0;
       return rows;
     }
-    if (done_ == count_ || turns <= 0) return {idle_, 0};
-    stretch& now = stretches_[done_];
+    stretch_list& list = block_.done < block_.count ? block_ : piece_;
+    if (list.done == list.count || turns <= 0) return {idle_, 0};
+    stretch& now = list.items[list.done];
     const line_stream stream{now.begin, lesser(line_bytes, ceil_div(now.bytes, turns))};
     now.begin += stream.step * turns;
     now.bytes -= stream.step * turns;
-    if (now.bytes <= 0) ++done_;
+    if (now.bytes <= 0) ++list.done;
     return stream;
   }
 
@@ -66,10 +74,13 @@ class read_ahead {
     char const* begin;
     index_t bytes;
   };
-  stretch stretches_[4];  // of which count_ are there
+  struct stretch_list {
+    stretch items[4];  // of which count are there
+    int count = 0;
+    int done = 0;
+  };
+  stretch_list block_, piece_;
   line_stream rows_{nullptr, 0};
-  int count_ = 0;
-  int done_ = 0;
   char const* idle_;
 };
 

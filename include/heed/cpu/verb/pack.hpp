@@ -10,6 +10,12 @@ namespace heed::detail {
 // How far ahead of their use strided rows are asked for: no hardware prefetcher follows from page to page.
 inline constexpr index_t rows_asked_ahead = 8;
 
+template <class Element>
+HEED_VERB void ask_for_row(Element const* row, index_t columns) noexcept {
+  constexpr index_t line_elements = 64 / static_cast<index_t>(sizeof(Element));
+  for (index_t column = 0; column < columns; column += line_elements) __builtin_prefetch(row + column);
+}
+
 /// The caller's rows of Q, K or V: to [rows, columns], contiguous. Rows that lie far apart are asked for ahead of time.
 template <class Simd>
 HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride, index_t column_stride, index_t rows,
@@ -18,11 +24,9 @@ HEED_VERB void pack_rows(void const* from, element_kind kind, index_t row_stride
       kind, [&](auto element) __attribute__((always_inline)) {
         using element_type = decltype(element);
         element_type const* line = static_cast<element_type const*>(from);
-        constexpr int line_elements = 64 / static_cast<int>(sizeof(element_type));
         const index_t whole = column_stride == 1 ? columns / Simd::lanes * Simd::lanes : 0;
         for (index_t row = 0; row < rows; ++row, line += row_stride, to += columns) {
-          element_type const* const ahead = line + (row + rows_asked_ahead < rows ? rows_asked_ahead * row_stride : 0);
-          for (index_t column = 0; column < whole; column += line_elements) __builtin_prefetch(ahead + column);
+          ask_for_row(line + (row + rows_asked_ahead < rows ? rows_asked_ahead * row_stride : 0), whole);
           for (index_t column = 0; column < whole; column += Simd::lanes) {
             typename Simd::vector wide;
             widen<Simd>(wide, line + column);
@@ -78,6 +82,10 @@ HEED_VERB void pack_key_pairs(bfloat16 const* from, index_t row_stride, index_t 
   for (index_t row = -lead; row < rows; row += 2, words += 2 * columns) {
     bfloat16 const* const low = from + row * row_stride;
     bfloat16 const* const high = low + row_stride;
+    if (column_stride == 1 && row + 1 + rows_asked_ahead < rows) {
+      ask_for_row(low + rows_asked_ahead * row_stride, columns);
+      ask_for_row(high + rows_asked_ahead * row_stride, columns);
+    }
     if (row >= 0 && row + 1 < rows && column_stride == 1) {
       for (index_t column = 0; column < columns; ++column) {
         words[2 * column] = low[column];
