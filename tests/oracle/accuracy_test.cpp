@@ -70,7 +70,7 @@ TYPED_TEST(Accuracy, LongRows) {
 
 /// Sums of equal weights that do not round to either side alike: the longer the chain, the further it drifts.
 TYPED_TEST(Accuracy, EvenWeights) {
-  for (const index_t rows : {1, 3, 32, 49}) {
+  for (const index_t rows : {1, 3, 8, 32, 49}) {
     for (const index_t keys : {600, 1025, 16384}) {
       check_accuracy<TypeParam>(data_kind::even, 1.0, rule_kind::none, rows, keys, seed_of(14));
     }
@@ -113,7 +113,7 @@ TYPED_TEST(Accuracy, SmallWeightsBehindALargeOne) {
   for (const index_t keys : {129, 1025, 16384}) {
     if (thinned > 1 && keys > 2000) continue;
     for (const index_t large : {index_t{0}, index_t{67}, keys - 1}) {
-      for (const index_t rows : {1, 3, 32, 49}) {
+      for (const index_t rows : {1, 3, 8, 32, 49}) {
         for (const int threads : {1, 3}) check_small_weights<TypeParam>(rows, keys, large, threads);
       }
     }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "support/bits.hpp"
-#include "support/decode_scenario.hpp"
+#include "support/few_rows_scenario.hpp"
 #include "support/run_scenario.hpp"
 
 namespace {
@@ -72,9 +72,12 @@ TEST(Hidden, GarbageChangesNoBitFewRowsHalf) { check_hidden<half>(67000, 30, dec
 TEST(Hidden, GarbageChangesNoBitFewRowsBfloat16) { check_hidden<bfloat16>(68000, 30, decode_scenario); }
 TEST(Hidden, GarbageChangesNoBitFewRowsDouble) { check_hidden<double>(69000, 30, decode_scenario); }
 
+TEST(Hidden, GarbageChangesNoBitHalfVectorFloat) { check_hidden<float>(69500, 150, half_vector_scenario); }
+TEST(Hidden, GarbageChangesNoBitHalfVectorHalf) { check_hidden<half>(69700, 30, half_vector_scenario); }
+
 /// Subnormal sums become a zero that has a sign; 0 times a hidden value has one too.
 TEST(Hidden, SignOfAHiddenValueDoesNotReachAZero) {
-  for (auto const& [rows, dim] : {std::pair{1, 1}, {1, 16}, {70, 1}, {70, 16}}) {
+  for (auto const& [rows, dim] : {std::pair{1, 1}, {1, 16}, {8, 1}, {8, 16}, {70, 1}, {70, 16}}) {
     tensor<float, 2> query({rows, 1}), key({3, 1}), value({3, dim});
     for (index_t i = 0; i < rows; ++i) query(i, 0) = 1;
     key(0, 0) = key(2, 0) = 0;
@@ -99,7 +102,9 @@ TEST(Hidden, SignOfAHiddenValueDoesNotReachAZero) {
 /// A key that some rows of a tile may see and others may not holds a NaN: exactly the former get it.
 TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
   for (std::uint64_t seed = 64000; seed < 64200; seed += thinned) {
-    scenario s = seed % 4 == 0 ? decode_scenario(seed) : random_scenario(seed);
+    scenario s = seed % 4 == 0   ? decode_scenario(seed)
+                 : seed % 4 == 1 ? half_vector_scenario(seed)
+                                 : random_scenario(seed);
     s.rank = 4;
     // What a bias of -inf hides is not asked here.
     if (s.stage == stage_kind::bias || s.stage == stage_kind::masked_bias || s.stage == stage_kind::all) {

@@ -8,7 +8,7 @@
 
 #include "heed/reference/visible.hpp"
 #include "support/bits.hpp"
-#include "support/decode_scenario.hpp"
+#include "support/few_rows_scenario.hpp"
 #include "support/run_scenario.hpp"
 
 namespace {
