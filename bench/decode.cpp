@@ -1,4 +1,4 @@
-// One query row for each head against many keys, which lie cold in memory: share of the roofline.
+// One query row for each head, or some, against many keys, which lie cold in memory: share of the roofline.
 #include "bench/bench.hpp"
 
 namespace {
@@ -34,6 +34,13 @@ void add_all() {
                        .query_len = 1,
                        .seq_len = seq_len,
                        .head_dim = 128},
+                      measure_decode);
+    }
+  }
+  // What is checked at once of guessed tokens, and pieces of a long prompt.
+  for (const element type : {element::float32, element::bfloat16}) {
+    for (heed::index_t query_len : {4, 8, 16, 32, 64}) {
+      bench::add_cell({.type = type, .num_heads = 32, .query_len = query_len, .seq_len = 4096, .head_dim = 128},
                       measure_decode);
     }
   }

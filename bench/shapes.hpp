@@ -60,6 +60,7 @@ struct shape {
     if (batch_size != 1) text += "/B" + std::to_string(batch_size);
     text += "/H" + std::to_string(num_heads);
     if (kv_heads() != num_heads) text += "over" + std::to_string(kv_heads());
+    if (query_len > 1) text += "/Q" + std::to_string(query_len);
     if (layout == layout::bshd) text += "/bshd";
     if (query_scale != 1) text += "/queries_x" + std::to_string(static_cast<int>(query_scale));
     if (threads != 1) text += "/threads" + std::to_string(threads);
