@@ -33,6 +33,11 @@ class Cell:
         return self.query_len == 1
 
     @property
+    def is_cold(self):
+        """Keys and values come from memory."""
+        return self.theme == "decode"
+
+    @property
     def scores(self):
         return self.batch_size * self.num_heads * self.queries * self.seq_len
 
@@ -56,6 +61,7 @@ class Cell:
         text += f"/H{self.num_heads}"
         if self.kv_heads != self.num_heads:
             text += f"over{self.kv_heads}"
+        text += f"/Q{self.query_len}" if self.query_len > 1 else ""
         text += "/bshd" if self.is_bshd else ""
         text += {"forward": "", "backward": "/backward", "both": "/forward_and_backward"}[self.passes]
         text += f"/drop{self.drop:g}" if self.drop else ""
@@ -95,6 +101,9 @@ def all_cells():
     for type, num_kv_heads in (("float", 32), ("float", 8), ("bfloat16", 32), ("bfloat16", 8), ("bfloat16", 4)):
         for seq_len in (4096, 16384):
             cells.append(Cell("decode", seq_len, 128, type, num_heads=32, num_kv_heads=num_kv_heads, query_len=1))
+    for type in ("float", "bfloat16"):
+        for query_len in (8, 16, 64):
+            cells.append(Cell("decode", 4096, 128, type, num_heads=32, query_len=query_len))
     for is_causal in (False, True):
         for head_dim in (64, 128):
             for seq_len in (512, 2048):

@@ -99,7 +99,7 @@ class Yardstick:
 
     def __init__(self, cell, threads, shim):
         self.cell, self.threads, self.shim = cell, threads, shim
-        self.agreement, self.nearness = (0.1, 0.2) if cell.is_decode else (0.04, 0.07)
+        self.agreement, self.nearness = (0.1, 0.2) if cell.is_cold else (0.04, 0.07)
         self.best = 0.0
         for _ in range(5):
             self.read()
@@ -107,7 +107,7 @@ class Yardstick:
     def read(self):
         one = self.shim.peak_of_double() if self.cell.type == "double" else self.shim.peak_of_float()
         rate = one * self.threads
-        if self.cell.is_decode:
+        if self.cell.is_cold:
             bandwidth = self.shim.read_bandwidth()
             rate = self.cell.flops / max(self.cell.flops / rate, self.cell.bytes / bandwidth)
         self.best = max(self.best, rate)
@@ -125,7 +125,7 @@ def measure(cell, contenders, yardstick, rounds, seconds):
         quickest = timed(run, 1)
         if quickest < 0.05:
             quickest = min(quickest, timed(run, 1), timed(run, 1))
-        calls[who] = 1 if cell.is_decode else max(1, int(4e-3 / quickest))
+        calls[who] = 1 if cell.is_cold else max(1, int(4e-3 / quickest))
     counted = {who: [] for who in contenders}
     every = {who: [] for who in contenders}
     order = list(contenders)
