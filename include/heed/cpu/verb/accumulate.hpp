@@ -89,6 +89,7 @@ HEED_VERB void accumulate(typename Simd::scalar const* probabilities, typename S
                           index_t value_stride, index_t words, index_t head_dim, index_t lanes,
                           typename Simd::scalar const* start, typename Simd::scalar* out,
                           typename Simd::scalar const* rescale, line_stream ahead) noexcept {
+  static_assert(Vectors == 1 || Simd::columns_per_lane == 1);
   index_t dim = 0;
   const auto take = [&]<int Tile>(std::integral_constant<int, Tile>) __attribute__((always_inline)) {
     accumulate_groups<Simd, Tile, Vectors>(probabilities, value, value_stride, words, head_dim, lanes, start, out,

@@ -10,6 +10,7 @@ namespace heed::detail {
 // How far ahead of their use strided rows are asked for: no hardware prefetcher follows from page to page.
 inline constexpr index_t rows_asked_ahead = 8;
 
+// The lines of a row that will be read soon.
 template <class Element>
 HEED_VERB void ask_for_row(Element const* row, index_t columns) noexcept {
   constexpr index_t line_elements = 64 / static_cast<index_t>(sizeof(Element));
@@ -204,9 +205,8 @@ HEED_VERB void scale_words(typename Simd::vector& words, typename Simd::scalar s
   }
 }
 
-/// Rows of Q [rows, row_stride], times scale: to a tile [columns, lanes]. Lanes without a row
-/// repeat the last one.
-/// Squares of whole vectors are transposed in registers.
+/// Rows of Q [rows, row_stride], times scale: to a tile [columns, lanes], or [columns / 2, lanes, 2]. Lanes without a
+/// row repeat the last one. Squares of whole vectors are transposed in registers.
 template <class Simd>
 HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride, index_t rows, index_t columns,
                           typename Simd::scalar scale, int vectors, typename Simd::scalar* to) noexcept {
@@ -240,8 +240,9 @@ HEED_VERB void pack_query(typename Simd::scalar const* from, index_t row_stride,
   }
 }
 
-/// A tile [columns, lanes], each lane times its factor: to rows [rows, row_stride]. Zeros lose their sign: a sum that
-/// has underflowed to -0 keeps it or not by the sign of values that its row does not even see.
+/// A tile [columns, lanes], or [columns / 2, lanes, 2], each row times its factor: to rows [rows, row_stride]. Zeros
+/// lose their sign: a sum that has underflowed to -0 keeps it or not by the sign of values that its row does not even
+/// see.
 template <class Simd>
 HEED_VERB void unpack_tile(typename Simd::scalar const* from, typename Simd::scalar const* factor, int vectors,
                            index_t rows, index_t columns, typename Simd::scalar* to, index_t row_stride) noexcept {

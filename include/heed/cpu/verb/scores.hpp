@@ -93,6 +93,7 @@ HEED_VERB void scores(typename Simd::scalar const* query, typename Simd::scalar 
                       index_t keys, index_t head_dim, index_t lanes, typename Simd::scalar* scores,
                       typename Simd::scalar const* row_max, typename Simd::scalar* block_max,
                       line_stream ahead) noexcept {
+  static_assert(Vectors == 1 || Simd::columns_per_lane == 1);
   typename Simd::rows::vector highest[std::size_t{Vectors}];
   HEED_UNROLL
   for (int v = 0; v < Vectors; ++v) Simd::rows::load(highest[v], row_max + v * Simd::lanes);
