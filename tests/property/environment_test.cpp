@@ -79,6 +79,24 @@ TEST(Environment, StickyFlagsStayAsTheyWere) {
   }
 }
 
+#if defined(__x86_64__)
+/// A caller who flushes subnormals, too, and masks all traps, has the kernels' own environment; not their flags.
+TEST(Environment, StickyFlagsStayInTheEnvironmentOfTheKernels) {
+  inputs<float> in;
+  in.v.data()[5] = std::nanf("");
+  in.k.data()[0] = 3e38f;
+  const restored_environment restore;
+  const unsigned before = __builtin_ia32_stmxcsr();
+  for (const unsigned flags : {0x00u, 0x20u, 0x04u}) {
+    __builtin_ia32_ldmxcsr(0x9fc0u | flags);
+    (void)attend(in.q, in.k, in.v, causal{}, {.threads = 2});
+    const unsigned after = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before);
+    EXPECT_EQ(after, 0x9fc0u | flags);
+  }
+}
+#endif
+
 #if defined(__GLIBC__)
 TEST(Environment, TrapsOfTheCallerDoNotFire) {
   const restored_environment restore;

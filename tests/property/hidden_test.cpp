@@ -52,7 +52,8 @@ void check_hidden(std::uint64_t first, std::uint64_t count, scenario (*draw)(std
     what << s << " type " << type_name<T>();
     SCOPED_TRACE(what);
     const rule_data data(s);
-    const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
+    const attention_options options{
+        .scale = s.scale, .anchor = anchor_of(s, data), .drop = s.drop, .threads = s.threads};
     with_rule<rules_for<T>>(s, data, [&](auto const& rule) {
       expect_same_results<T>(s, rule, options, [&](auto const& in, outputs const& to) {
         attention(in.query.read_only(), in.key.read_only(), in.value.read_only(), to, rule, options);
@@ -115,7 +116,8 @@ TEST(Hidden, NotANumberInAVisiblePlaceReachesTheRowsThatSeeIt) {
     what << s;
     SCOPED_TRACE(what);
     const rule_data data(s);
-    const attention_options options{.scale = s.scale, .anchor = anchor_of(s, data), .threads = s.threads};
+    const attention_options options{
+        .scale = s.scale, .anchor = anchor_of(s, data), .drop = s.drop, .threads = s.threads};
     with_rule(s, data, [&](auto const& rule) {
       scenario_inputs<float, float, float> in(s);
       tensor<float, 4> clean({s.batch, s.heads, s.rows, s.value_dim}), out({s.batch, s.heads, s.rows, s.value_dim});

@@ -112,7 +112,7 @@ struct combination {
     s.batch = random.between(1, 2);
     s.kv_heads = random.between(1, 2);
     s.heads = s.kv_heads * random.between(1, 3);
-    s.rows = random.chance(0.35) ? random.between(1, 7) : random.between(1, 70);
+    s.rows = random.chance(0.35) ? random.between(1, 8) : random.between(1, 70);
     s.keys = random.chance(0.5) ? random.between(1, 70) : random.between(1, 300);
     s.dim = random.pick({index_t{1}, index_t{3}, index_t{8}, index_t{16}, index_t{17}, index_t{32}, index_t{40}});
     s.value_dim = random.chance(0.5) ? s.dim : random.pick({index_t{1}, index_t{5}, index_t{16}, index_t{33}});

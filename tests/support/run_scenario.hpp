@@ -177,7 +177,7 @@ void run_scenario(scenario const& s) {
   SCOPED_TRACE(what);
   const rule_data data(s);
   const attention_options options{
-      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .threads = s.threads};
+      .scale = s.scale, .softcap = s.softcap, .anchor = anchor_of(s, data), .drop = s.drop, .threads = s.threads};
   trial<Q, K, V, O> one(s, options);
   with_rule<Choice>(s, data, [&](auto const& rule) { one.run(rule); });
 }

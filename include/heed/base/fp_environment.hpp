@@ -43,9 +43,8 @@ inline void set_fp_state(fp_state const& state) noexcept {
 class fp_environment {
  public:
 #if defined(__x86_64__)
-  fp_environment() noexcept
-      : saved_(current_fp_state()), changed_((saved_.control_and_flags & ~sticky) != wanted.control_and_flags) {
-    if (changed_) set_fp_state(wanted);
+  fp_environment() noexcept : saved_(current_fp_state()) {
+    if ((saved_.control_and_flags & ~sticky) != wanted.control_and_flags) set_fp_state(wanted);
   }
 #else
   fp_environment() noexcept : saved_(current_fp_state()) {
@@ -54,9 +53,7 @@ class fp_environment {
 #endif
   /// Another environment than the kernels', for foreign code that they call.
   explicit fp_environment(fp_state const& other) noexcept : saved_(current_fp_state()) { set_fp_state(other); }
-  ~fp_environment() {
-    if (changed_) set_fp_state(saved_);
-  }
+  ~fp_environment() { set_fp_state(saved_); }
   fp_environment(fp_environment const&) = delete;
   fp_environment& operator=(fp_environment const&) = delete;
 
@@ -66,10 +63,9 @@ class fp_environment {
  private:
 #if defined(__x86_64__)
   static constexpr fp_state wanted{0x9fc0u};
-  static constexpr unsigned sticky = 0x3fu;  // flags, which a scope inside of another one leaves to that
+  static constexpr unsigned sticky = 0x3fu;  // flags
 #endif
   fp_state saved_;
-  bool changed_ = true;
 };
 
 }  // namespace HEED_ABI

@@ -162,9 +162,8 @@ template <class Real>
 
 template <class Real>
 [[nodiscard]] std::string explain(problem const& call, rule_view const& rule, std::vector<rule_note>& notes,
-                                  verbs<Real> const& verb, row_verbs<Real> const* row_verb) {
-  row_verbs<Real> const* const few = decodes(call, row_verb) ? row_verb : nullptr;
-  const kernel<Real> run = kernel_of<Real>(call, rule, {}, few != nullptr ? verbs_of<Real, false>(false) : verb);
+                                  verbs<Real> const& verb, row_verbs<Real> const* few) {
+  const kernel<Real> run = kernel_of<Real>(call, rule, {}, verb);
   double estimate = 0;
   const partition cut = partition_of(run, &estimate);
   const decode_cut splits = few != nullptr ? decode_cut_of(run, *few) : decode_cut{};

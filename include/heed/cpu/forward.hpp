@@ -74,13 +74,11 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
   });
 }
 
-/// Runs a checked call. Real is the accumulate type.
+/// Runs a checked call. Real is the accumulate type. `few`: the verbs for few query rows, null where there are more.
 template <class Real>
 void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const& rule_verb, verbs<Real> const& verb,
              row_verbs<Real> const* few) {
-  if (decodes(call, few)) {
-    return decode_call<Real>(kernel_of(call, rule, rule_verb, verbs_of<Real, false>(false)), *few).run();
-  }
+  if (few != nullptr) return decode_call<Real>(kernel_of(call, rule, rule_verb, verb), *few).run();
   kernel<Real> run = kernel_of(call, rule, rule_verb, verb);
   double flops = 0;
   const partition cut = partition_of(run, &flops);

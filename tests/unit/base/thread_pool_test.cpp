@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -50,6 +51,25 @@ TEST(ThreadPool, KeepsToTheNumberOfThreads) {
   parallel_for(64, 1, dealing::by_thread, [&](index_t) { seen.insert(std::this_thread::get_id()); });
   EXPECT_EQ(seen, std::set<std::thread::id>{std::this_thread::get_id()});
 }
+
+#if defined(__x86_64__)
+/// Whatever the threads were started in, and whatever the caller's rounding is.
+TEST(ThreadPool, ItemsRunInTheEnvironmentOfTheKernels) {
+  const unsigned before = __builtin_ia32_stmxcsr();
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  const unsigned upward = __builtin_ia32_stmxcsr();
+  std::atomic<int> others{0};
+  parallel_for(64, 3, dealing::by_thread, [&](index_t) {
+    constexpr unsigned flags = 0x3f, nearest_flushing = 0x9fc0;
+    if ((__builtin_ia32_stmxcsr() & ~flags) != nearest_flushing) ++others;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  const unsigned after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before);
+  EXPECT_EQ(others.load(), 0);
+  EXPECT_EQ(after, upward);
+}
+#endif
 
 TEST(ThreadPool, ACallInsideACallStaysOnItsThread) {
   std::atomic<int> outer{0}, inner{0}, elsewhere{0};

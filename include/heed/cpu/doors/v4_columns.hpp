@@ -10,18 +10,22 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 namespace v4_columns {
 
+// Keys, or pairs of value dimensions, in one register tile: enough that no multiply-add waits for another. Sixteen are
+// slower: there is more code, and fewer turns in which to ask for memory.
+inline constexpr int tile_rows = 8;
+
 template <class Real>
 HEED_DOOR_V4 void scores(Real const* query, Real const* key, index_t key_stride, index_t keys, index_t head_dim,
                          index_t lanes, Real* to, Real const* row_max, Real* block_max, line_stream const& ahead) {
-  detail::scores<column_pairs, v4::tile_rows<1>, v4::rest_rows<1>, 1>(query, key, key_stride, keys, head_dim, lanes, to,
-                                                                      row_max, block_max, ahead);
+  detail::scores<column_pairs, tile_rows, tile_rows, 1>(query, key, key_stride, keys, head_dim, lanes, to, row_max,
+                                                        block_max, ahead);
 }
 template <class Real>
 HEED_DOOR_V4 void accumulate(Real const* probabilities, Real const* value, index_t value_stride, index_t keys,
                              index_t head_dim, index_t lanes, Real const* start, Real* out, Real const* rescale,
                              line_stream const& ahead) {
-  detail::accumulate<column_pairs, v4::tile_rows<1>, 1>(probabilities, value, value_stride, keys, head_dim, lanes,
-                                                        start, out, rescale, ahead);
+  detail::accumulate<column_pairs, tile_rows, 1>(probabilities, value, value_stride, keys, head_dim, lanes, start, out,
+                                                 rescale, ahead);
 }
 template <class Real>
 HEED_DOOR_V4 void accumulate_visible(Real const* probabilities, Real const* scores, Real const* value,
@@ -47,8 +51,8 @@ inline constexpr verbs<Real> table{column_pairs::lanes,
                                    1,
                                    1,
                                    column_pairs::columns_per_lane,
-                                   {v4::tile_rows<1>},
-                                   {v4::rest_rows<1>},
+                                   {tile_rows},
+                                   {tile_rows},
                                    {scores<Real>},
                                    {v3::softmax<Real, 1>},
                                    {accumulate<Real>},
