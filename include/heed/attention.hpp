@@ -135,23 +135,29 @@ inline constexpr bool are_bf16 = ((element_kind_of<element_of<Operands>> == elem
   return !result.given() || result.kind == element_kind::bfloat16;
 }
 
-/// The verbs for few query rows of these types; null where there are none, or where the call has more.
+/// The verbs for tiles of operands of these types.
 template <class Query, class Key, class Value>
-[[nodiscard]] row_verbs<accumulate_type<Query>> const* row_verbs_for(problem const& call) noexcept {
+[[nodiscard]] verbs<accumulate_type<Query>> const& tile_verbs_for(problem const& call) noexcept {
   using Real = accumulate_type<Query>;
-  row_verbs<Real> const* const few =
-      row_verbs_of<Real, element_kind_of<element_of<Key>>, element_kind_of<element_of<Value>>>(current_isa().level);
-  return decodes(call, few) ? few : nullptr;
-}
-
-/// The verbs for operands of these types; beside those for few rows, the plain ones.
-template <class Query, class Key, class Value>
-[[nodiscard]] verbs<accumulate_type<Query>> const& verbs_for(problem const& call, bool few) noexcept {
-  using Real = accumulate_type<Query>;
-  if (few) return verbs_of<Real, false>(false);
   verbs<Real> const& verb =
       verbs_of<Real, are_bf16<Query, Key, Value>>(hides_rounding(call.out) && allows_bf16_dot(call));
   return verbs_for_rows(verb, call.seq_len_q, (call.head_dim_qk | call.head_dim_v) % 2 == 0);
+}
+
+/// The verbs of a call: those for few query rows, null where it has more, and those beside them.
+template <class Real>
+struct call_verbs {
+  verbs<Real> const& verb;
+  row_verbs<Real> const* few;
+};
+template <class Query, class Key, class Value>
+[[nodiscard]] call_verbs<accumulate_type<Query>> verbs_for(problem const& call) noexcept {
+  using Real = accumulate_type<Query>;
+  verbs<Real> const& tile = tile_verbs_for<Query, Key, Value>(call);
+  row_verbs<Real> const* const few =
+      row_verbs_of<Real, element_kind_of<element_of<Key>>, element_kind_of<element_of<Value>>>(current_isa().level);
+  if (decodes(call, few, tile)) return {verbs_of<Real, false>(false), few};
+  return {tile, nullptr};
 }
 
 template <class Query, class Key, class Value, class Rule>
@@ -160,8 +166,7 @@ void run_forward(problem const& call, Rule const& rule) {
   using ready_type = typename prepared_rule<Rule>::type;
   if (call.nothing_to_do()) return;
   const prepared_rule<Rule> ready(rule, call);
-  row_verbs<Real> const* const few = row_verbs_for<Query, Key, Value>(call);
-  verbs<Real> const& verb = verbs_for<Query, Key, Value>(call, few != nullptr);
+  const auto [verb, few] = verbs_for<Query, Key, Value>(call);
   forward<Real>(call, view_of(ready.rule()), rule_verbs_of<Real, ready_type>(rule_level(verb)), verb, few);
 }
 

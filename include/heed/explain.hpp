@@ -40,9 +40,8 @@ template <class Query, class Key, class Value, class Rule>
   const prepared_rule<Rule> ready(rule, call);
   std::vector<rule_note> notes;
   note_rules(rule, ready.rule(), notes);
-  auto const* const few = row_verbs_for<Query, Key, Value>(call);
-  return explain<accumulate_type<Query>>(call, view_of(ready.rule()), notes,
-                                         verbs_for<Query, Key, Value>(call, few != nullptr), few);
+  const auto [verb, few] = verbs_for<Query, Key, Value>(call);
+  return explain<accumulate_type<Query>>(call, view_of(ready.rule()), notes, verb, few);
 }
 
 }  // namespace HEED_ABI

@@ -205,7 +205,7 @@ std::string verbs_seen(scene& at, heed::outputs const& out, Rule const& rule) {
       row_verbs_of<float, heed::element_kind::float32, heed::element_kind::float32>(current_isa().level);
   row_verbs<float> few{};
   if (there != nullptr) few = *there;
-  const bool decodes_it = there != nullptr && decodes(call, &few);
+  const bool decodes_it = there != nullptr && decodes(call, &few, verb);
   const auto scores =
       std::tuple(noted<0>(verb.scores[0]), noted<1>(verb.scores[1]), noted<2>(verb.scores[2]), noted<3>(few.dot_rows));
   const auto cap = noted<4>(verb.cap_scores);

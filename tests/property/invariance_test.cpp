@@ -52,11 +52,11 @@ TEST(Invariance, BatchItemsAndHeadsDoNotKnowOfEachOther) {
   });
 }
 
-/// A call of few rows runs on other kernels than one of many, and eight rows, with head dimensions in pairs, may run on
-/// other tiles; among the calls of either kind, rows do not know of each other.
+/// A call of few rows runs on other kernels than one of many; among the calls of either kind, rows do not know of each
+/// other.
 TEST(Invariance, RowsDoNotKnowOfEachOther) {
   for_each_type([]<class T>(T) {
-    for (index_t rows : {8, 9, 33, 48, 49, 97, 150}) {
+    for (index_t rows : {9, 16, 33, 48, 49, 97, 150}) {
       const auto q = random_tensor<T>({1, 3, 150, 33}, 4), k = random_tensor<T>({1, 1, 200, 33}, 5),
                  v = random_tensor<T>({1, 1, 200, 20}, 6);
       const auto whole = attend(q, k, v, causal{}, {.anchor = at_offset(30)});

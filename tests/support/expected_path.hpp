@@ -56,17 +56,18 @@ class expectation {
         lanes_(vector_bytes() / real_bytes_),
         hidden_(given, is_backward || given.these.has(part::functor_elsewhere)) {
     const attention_options options = given.options();
-    // Few rows: at most four, or fewer than fill half a vector. The baseline of x86-64 has no kernels for them, and
-    // those that there are know no dropout.
-    is_few_ = !is_backward && level_ != "v1" && !drops() && s_.rows < std::max<index_t>(5, lanes_ / 2);
     const bool may_round = call.kind == element_kind::bfloat16 && !options.precise && !drops() && s_.scale != 0.0;
-    const std::string fastest = line_of_fast_bf16();
-    bf16_dot_ = may_round && !is_few_ ? fastest : "bf16_dot: off";
+    const std::string fastest = may_round ? line_of_fast_bf16() : "bf16_dot: off";
+    // Half a vector of rows of float leaves the other half to the columns, where they come in pairs.
+    const bool in_pairs = s_.dim % 2 == 0 && s_.value_dim % 2 == 0 && lanes_ == 16 && fastest == "bf16_dot: off";
+    // Few rows: at most four, or half a vector. The baseline of x86-64 has no kernels for them, and those that there
+    // are know no dropout.
+    is_few_ = !is_backward && level_ != "v1" && !drops() && s_.rows <= std::max<index_t>(4, lanes_ / 2) &&
+              !(in_pairs && s_.rows == 8);
+    bf16_dot_ = is_few_ ? "bf16_dot: off" : fastest;
     is_paired_ = bf16_dot_ != "bf16_dot: off";
     is_tiled_ = bf16_dot_ == "bf16_dot: on (amx)";
-    // Half a vector of rows of float leaves the other half to the columns, where they come in pairs.
-    const bool in_pairs = s_.dim % 2 == 0 && s_.value_dim % 2 == 0;
-    if (!is_backward && !is_few_ && !is_paired_ && lanes_ == 16 && s_.rows <= 8 && in_pairs) lanes_ = 8;
+    if (!is_backward && !is_few_ && in_pairs && s_.rows <= 8) lanes_ = 8;
   }
 
   [[nodiscard]] testing::AssertionResult forward(std::string const& told, detail::operand const& weights) {

@@ -7,11 +7,12 @@
 namespace heed::detail {
 inline namespace HEED_ABI {
 
-/// Whether a call runs here, on these verbs, and not on tiles of queries, which know dropout. Bits depend on it, so it
-/// may ask for the level, types and sizes alone.
+/// Whether a call runs here, on these verbs, and not on tiles of queries, which know dropout and may leave no lane
+/// empty. Bits depend on it, so it may ask for the level, types and sizes alone.
 template <class Real>
-[[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb) noexcept {
-  return verb != nullptr && !call.drops() && is_decode(call.seq_len_q, verb->lanes);
+[[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb, verbs<Real> const& tile) noexcept {
+  if (verb == nullptr || call.drops() || !is_decode(call.seq_len_q, verb->lanes)) return false;
+  return tile.columns_per_lane == 1 || call.seq_len_q < tile.lanes;
 }
 
 /// How such a call is cut. The size of a split is part of the result; how many are computed at a time, and by whom, is

@@ -50,10 +50,10 @@ inline constexpr index_t read_ahead_bytes = 128 * 1024;
 inline constexpr double flops_per_thread = 4e6;
 
 /// Few query rows of a head are held one by one, with head_dim in the lanes, rather than side by side in them, where
-/// most lanes would stay empty: up to four, or fewer than fill half a vector. The number of keys may not decide, for a
+/// most lanes would stay empty: up to four, or to half a vector. The number of keys may not decide, for a
 /// buffer may be longer than what is in it.
 [[nodiscard]] constexpr bool is_decode(index_t seq_len_q, index_t lanes) noexcept {
-  return seq_len_q <= greater(4, lanes / 2 - 1);
+  return seq_len_q <= greater(4, lanes / 2);
 }
 
 /// Query rows that share keys and values as they pass; the heads of larger groups take turns.
