@@ -144,7 +144,7 @@ template <class Query, class Key, class Value>
   return verbs_for_rows(verb, call.seq_len_q, (call.head_dim_qk | call.head_dim_v) % 2 == 0);
 }
 
-/// The verbs of a call: those for few query rows, null where it has more, and those beside them.
+/// The verbs of a call: those for few query rows, null where it runs on tiles, and those of tiles or beside them.
 template <class Real>
 struct call_verbs {
   verbs<Real> const& verb;

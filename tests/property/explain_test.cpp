@@ -215,7 +215,7 @@ TEST(Explain, SaysHowHalfAVectorOfRowsRuns) {
   const std::string whole = level == "v4" ? "48" : level == "v3" ? "24" : "12", few = "decode, 8";
   for (const auto& [dim, value_dim] : {std::pair{64, 64}, {64, 2}, {63, 64}, {64, 33}, {7, 7}}) {
     const bool in_pairs = dim % 2 == 0 && value_dim % 2 == 0;
-    const std::string eight = level != "v4" ? whole : in_pairs ? "24" : few;
+    const std::string eight = level != "v4" ? whole : in_pairs ? "8" : few;
     EXPECT_EQ(tile(float{}, 8, dim, value_dim, false), eight) << dim << " " << value_dim;
     EXPECT_EQ(tile(heed::half{}, 8, dim, value_dim, false), eight) << dim << " " << value_dim;
     EXPECT_EQ(tile(heed::bfloat16{}, 8, dim, value_dim, true), eight) << dim << " " << value_dim;

@@ -67,7 +67,8 @@ class expectation {
     bf16_dot_ = is_few_ ? "bf16_dot: off" : fastest;
     is_paired_ = bf16_dot_ != "bf16_dot: off";
     is_tiled_ = bf16_dot_ == "bf16_dot: on (amx)";
-    if (!is_backward && !is_few_ && in_pairs && s_.rows <= 8) lanes_ = 8;
+    has_pairs_of_columns_ = !is_backward && !is_few_ && in_pairs && s_.rows <= 8;
+    if (has_pairs_of_columns_) lanes_ = 8;
   }
 
   [[nodiscard]] testing::AssertionResult forward(std::string const& told, detail::operand const& weights) {
@@ -128,7 +129,7 @@ class expectation {
   void expect_machine() {
     expect("isa: " + std::string(level_));
     if (char const* const lowered = std::getenv("HEED_ISA")) expect(text_of("isa: %s", lowered));
-    const index_t queries = is_few_ ? s_.heads / s_.kv_heads * s_.rows : 3 * lanes_;
+    const index_t queries = is_few_ ? s_.heads / s_.kv_heads * s_.rows : has_pairs_of_columns_ ? 8 : 3 * lanes_;
     expect(text_of("tile: %s%lld queries x 128 keys", is_few_ ? "decode, " : "", static_cast<long long>(queries)));
     expect(real_bytes_ == 8 ? "accumulate: float64" : "accumulate: float32");
     expect(bf16_dot_);
@@ -307,6 +308,7 @@ class expectation {
   element_kind real_kind_;  // of sums
   index_t real_bytes_;
   index_t lanes_;
+  bool has_pairs_of_columns_;
   hidden_scores hidden_;
   bool is_few_ = false, is_paired_ = false, is_tiled_ = false;
   std::string bf16_dot_, problems_;

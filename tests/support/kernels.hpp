@@ -9,6 +9,7 @@
 /// Nothing before `template` makes them, `extern` says that another file does.
 #define HEED_TEST_KERNELS(EXTERN, REAL)                                                                             \
   EXTERN template verbs<REAL> const& verbs_of<REAL, false>(bool) noexcept;                                          \
+  EXTERN template verbs<REAL> const& verbs_for_rows<REAL>(verbs<REAL> const&, index_t, bool) noexcept;              \
   EXTERN template gradient_verbs<REAL> const& gradient_verbs_of<REAL, false>(bool) noexcept;                        \
   EXTERN template void forward<REAL>(problem const&, rule_view const&, rule_verbs<REAL> const&, verbs<REAL> const&, \
                                      row_verbs<REAL> const*);                                                       \

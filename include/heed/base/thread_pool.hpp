@@ -113,7 +113,8 @@ inline void end_early(parallel_job& job) noexcept {
   for (int hand = 0; hand < job.hands; ++hand) __atomic_store_n(&job.items[hand].taken, job.count, __ATOMIC_RELAXED);
 }
 
-/// The items of one hand, then those that are left of the others, in the floating-point environment of the kernels.
+/// The items of one hand, then those that are left of the others, in the floating-point environment of the kernels: a
+/// functor of the caller's must leave it as it is.
 inline void take_items(parallel_job& job, index_t first_hand) noexcept {
   const fp_environment environment;
   const bool was_inside = std::exchange(inside_parallel_for, true);

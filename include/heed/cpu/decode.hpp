@@ -8,7 +8,7 @@ namespace heed::detail {
 inline namespace HEED_ABI {
 
 /// Whether a call runs here, on these verbs, and not on tiles of queries, which know dropout and may leave no lane
-/// empty. Bits depend on it, so it may ask for the level, types and sizes alone.
+/// empty. Bits depend on it, so it may ask for the level, types, sizes and options alone.
 template <class Real>
 [[nodiscard]] bool decodes(problem const& call, row_verbs<Real> const* verb, verbs<Real> const& tile) noexcept {
   if (verb == nullptr || call.drops() || !is_decode(call.seq_len_q, verb->lanes)) return false;

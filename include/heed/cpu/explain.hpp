@@ -234,7 +234,7 @@ template <class Real>
                 "scratch: %llu\n",
                 isa_name(current_isa().level), few != nullptr ? "decode, " : "",
                 static_cast<long long>(few != nullptr ? few_rows<Real>::heads_together(call) * call.seq_len_q
-                                                      : 3 * run.verb.lanes),
+                                                      : run.verb.most_rows()),
                 static_cast<long long>(run.block_keys), sizeof(Real) == 4 ? "float32" : "float64",
                 static_cast<long long>(all.skipped), static_cast<long long>(all.full),
                 static_cast<long long>(all.partial), rule.adjusts() ? all.staged : all.masked,

@@ -74,7 +74,7 @@ void pack_heads(kernel<Real> const& run, partition const& cut, index_t first) {
   });
 }
 
-/// Runs a checked call. Real is the accumulate type. `few`: the verbs for few query rows, null where there are more.
+/// Runs a checked call. Real is the accumulate type. `few`: the verbs for few query rows, null where it runs on tiles.
 template <class Real>
 void forward(problem const& call, rule_view const& rule, rule_verbs<Real> const& rule_verb, verbs<Real> const& verb,
              row_verbs<Real> const* few) {

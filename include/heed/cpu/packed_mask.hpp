@@ -1,7 +1,6 @@
 // A dense mask with the bools of 32 rows at a key packed into one word, once per call: what the kernels read.
 #pragma once
 
-#include "heed/base/fp_environment.hpp"
 #include "heed/cpu/partition.hpp"
 #include "heed/mask/dense.hpp"
 

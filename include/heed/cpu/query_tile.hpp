@@ -28,8 +28,8 @@ struct query_tile {
   int vectors;
   bool is_fresh;    // no key has been seen, and `out` holds nothing yet
   key_range keys;   // outside of these nothing is visible
-  Real* query;      // [words of head_dim_qk, lanes], scaled unless they are pairs
-  Real* out;        // [head_dim_v, lanes], not yet divided by row_sum
+  Real* query;      // [words of head_dim_qk, lanes], or column pairs; scaled unless the words are pairs
+  Real* out;        // [head_dim_v, lanes], or column pairs; not yet divided by row_sum
   Real* row_max;    // [lanes]
   Real* row_sum;    // [lanes]
   Real* exact_sum;  // [lanes], for lse and weights: row_sum, but where words round; null then if neither is wanted

@@ -1,4 +1,4 @@
-// Memory that the next piece of work will read, asked for while this one computes.
+// Memory that the next block of keys, or the next piece of work, will read, asked for while this one computes.
 #pragma once
 
 #include "heed/base/index.hpp"
@@ -75,7 +75,7 @@ class read_ahead {
     index_t bytes;
   };
   struct stretch_list {
-    stretch items[4];  // of which count are there
+    stretch items[4];  // at most; of which count are there
     int count = 0;
     int done = 0;
   };

@@ -16,24 +16,27 @@ struct tile_visit {
   using type = function_ref<void(query_tile<Real>&, block const&, cover, key_rows<Real>, key_rows<Real>)>;
 };
 
-/// Asks for the keys [begin, end) of K and V, which the next block will use: where they have been packed, or where they
-/// lie if they lie together.
+/// Asks for the keys [begin, end) of K or V: where they have been packed, or where they lie if they lie together.
+template <class Real>
+void want_rows_of(kernel<Real> const& run, operand const& box, packed_heads<Real> const& packed, index_t keys_per_row,
+                  index_t batch, index_t kv_head, index_t begin, index_t end, read_ahead& ahead) noexcept {
+  if (packed.first != nullptr) {
+    const key_rows<Real> rows = packed_rows(run, packed, batch, kv_head, div_pow2(begin, keys_per_row));
+    const index_t words = ceil_div_pow2(end - begin, keys_per_row) * rows.stride;
+    ahead.want_of_block(rows.first, words * static_cast<index_t>(sizeof(Real)));
+  } else if (box.strides[2] == box.extents[3] && box.strides[3] == 1) {
+    ahead.want_of_block(box.row(batch, kv_head, begin), (end - begin) * box.extents[3] * element_size(box.kind));
+  }
+}
+
+/// Asks for the keys [begin, end), which the next block will probably use, and for no other block.
 template <class Real>
 void want_block(kernel<Real> const& run, index_t batch, index_t kv_head, index_t begin, index_t end,
                 read_ahead& ahead) noexcept {
   ahead.begin_block();
   if (begin >= end) return;
-  for (operand const* box : {&run.call.key, &run.call.value}) {
-    packed_heads<Real> const& packed = box == &run.call.key ? run.key : run.value;
-    if (packed.first != nullptr) {
-      const index_t step = box == &run.call.key ? 1 : run.verb.keys_per_line();
-      const key_rows<Real> rows = packed_rows(run, packed, batch, kv_head, div_pow2(begin, step));
-      ahead.want_of_block(rows.first,
-                          ceil_div_pow2(end - begin, step) * rows.stride * static_cast<index_t>(sizeof(Real)));
-    } else if (box->strides[2] == box->extents[3] && box->strides[3] == 1) {
-      ahead.want_of_block(box->row(batch, kv_head, begin), (end - begin) * box->extents[3] * element_size(box->kind));
-    }
-  }
+  want_rows_of(run, run.call.key, run.key, 1, batch, kv_head, begin, end, ahead);
+  want_rows_of(run, run.call.value, run.value, run.verb.keys_per_line(), batch, kv_head, begin, end, ahead);
 }
 
 /// Calls `visit(tile, area, cover, key rows, value rows)` for each block that a tile may see, keys outer, tiles inner,
@@ -48,6 +51,7 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
     if (tiles[t].keys.begin >= tiles[t].keys.end) continue;
     all = {lesser(all.begin, tiles[t].keys.begin), greater(all.end, tiles[t].keys.end)};
   }
+  index_t run_end = all.begin;
   for (index_t begin = round_down_pow2(all.begin, run.block_keys); begin < all.end; begin += run.block_keys) {
     const index_t end = lesser(begin + run.block_keys, all.end);
     const index_t first = greater(begin, all.begin);
@@ -62,7 +66,10 @@ void walk_keys(kernel<Real> const& run, workspace<Real> const& work, sequence co
       if (!loaded) {
         key = rows_of_key(run, work.key, batch, kv_head, first, end);
         value = rows_of_value(run, work.value, batch, kv_head, first, end);
-        want_block(run, batch, kv_head, end, lesser(end + run.block_keys, all.end), *work.ahead);
+        // Behind a block that the rule hid there may be more of them.
+        const bool is_in_a_run = first == run_end;
+        run_end = end;
+        want_block(run, batch, kv_head, end, is_in_a_run ? lesser(end + run.block_keys, all.end) : end, *work.ahead);
         loaded = true;
       }
       visit(tiles[t], area, seen, key_rows<Real>{key.at(area.key_begin - first), key.stride},

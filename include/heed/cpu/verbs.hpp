@@ -29,10 +29,10 @@ template <class Real>
 using unpack_verb = void (*)(Real const* from, Real const* factor, int vectors, index_t rows, index_t columns, Real* to,
                              index_t row_stride);
 
-/// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows; index `vectors - 1`.
-/// Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes], aligned to whole
-/// vectors. Operands of products are words: a Real, or a pair of bfloat16. The files in cpu/verb say what each verb
-/// does.
+/// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows, of column pairs only 1; index
+/// `vectors - 1`. Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes],
+/// those of Q and out perhaps [.. / 2, lanes, 2], aligned to whole vectors. Operands of products are words: a Real, or a
+/// pair of bfloat16. The files in cpu/verb say what each verb does.
 template <class Real>
 struct verbs {
   int lanes;              ///< query rows in one vector
@@ -46,6 +46,8 @@ struct verbs {
   [[nodiscard]] constexpr int keys_per_line() const noexcept { return elements_per_word * words_per_line; }
   /// Steps that a verb of products takes through so many columns of head_dim.
   [[nodiscard]] constexpr index_t steps(index_t columns) const noexcept { return div_pow2(columns, columns_per_lane); }
+  /// Query rows of the largest tile.
+  [[nodiscard]] constexpr int most_rows() const noexcept { return columns_per_lane > 1 ? lanes : 3 * lanes; }
   /// The query row of one place in a tile of Q or out.
   [[nodiscard]] constexpr index_t row_of(index_t place, index_t tile_lanes) const noexcept {
     return div_pow2(place, columns_per_lane) % tile_lanes;

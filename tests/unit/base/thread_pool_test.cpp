@@ -55,7 +55,7 @@ TEST(ThreadPool, KeepsToTheNumberOfThreads) {
 #if defined(__x86_64__)
 /// Whatever the threads were started in, and whatever the caller's rounding is.
 TEST(ThreadPool, ItemsRunInTheEnvironmentOfTheKernels) {
-  const unsigned before = __builtin_ia32_stmxcsr();
+  const int before = std::fegetround();
   ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
   const unsigned upward = __builtin_ia32_stmxcsr();
   std::atomic<int> others{0};
@@ -65,7 +65,7 @@ TEST(ThreadPool, ItemsRunInTheEnvironmentOfTheKernels) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
   const unsigned after = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before);
+  ASSERT_EQ(std::fesetround(before), 0);
   EXPECT_EQ(others.load(), 0);
   EXPECT_EQ(after, upward);
 }

@@ -7,7 +7,8 @@
 
 namespace heed::detail {
 
-// `Rows` value dimensions at once, all accumulators in registers; each sum is one chain over the keys.
+// `Rows` value dimensions, or pairs of them, at once, all accumulators in registers; each sum is one chain over the
+// keys.
 template <class Simd, int Rows, int Vectors>
 HEED_VERB void accumulate_rows(typename Simd::scalar const* probabilities,  // [words, lanes]
                                typename Simd::scalar const* value,          // [words, value_stride]

@@ -19,7 +19,7 @@ HEED_VERB void forget_origin([[maybe_unused]] Number& number) noexcept {
 // `Rows` keys at once against `Vectors` vectors of queries, all accumulators in registers. Each score is one chain of
 // multiply-adds over head_dim, whatever the tile it stands in.
 template <class Simd, int Rows, int Vectors>
-HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes], Vectors of them used
+HEED_VERB void score_rows(typename Simd::scalar const* query,  // [head_dim, lanes] or pairs, Vectors of them used
                           typename Simd::scalar const* key,    // [Rows, key_stride]
                           index_t key_stride, index_t head_dim, index_t lanes,
                           typename Simd::scalar* scores,  // [Rows, lanes]
