@@ -7,7 +7,7 @@ namespace {
 using namespace heed;
 using namespace heed::test;
 
-constexpr index_t edge_rows[] = {1, 15, 16, 17, 32, 33, 47, 48, 49, 64, 65, 97};
+constexpr index_t edge_rows[] = {1, 8, 15, 16, 17, 32, 33, 47, 48, 49, 64, 65, 97};
 constexpr index_t edge_keys[] = {1, 7, 8, 9, 127, 128, 129, 257};
 constexpr index_t edge_dims[] = {1, 3, 4, 7, 8, 9, 17, 64, 65};
 

@@ -31,8 +31,8 @@ using unpack_verb = void (*)(Real const* from, Real const* factor, int vectors, 
 
 /// The block verbs for one accumulate type. A tile is 1, 2 or 3 vectors of query rows, of column pairs only 1; index
 /// `vectors - 1`. Scores and accumulate may work on some vectors of a tile of `lanes` lanes. Tiles are [.., lanes],
-/// those of Q and out perhaps [.. / 2, lanes, 2], aligned to whole vectors. Operands of products are words: a Real, or a
-/// pair of bfloat16. The files in cpu/verb say what each verb does.
+/// those of Q and out perhaps [.. / 2, lanes, 2], aligned to whole vectors. Operands of products are words: a Real, or
+/// a pair of bfloat16. The files in cpu/verb say what each verb does.
 template <class Real>
 struct verbs {
   int lanes;              ///< query rows in one vector
