@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "heed/heed.hpp"
+#include "support/all_layouts.hpp"
 #include "support/cases.hpp"
 #include "support/random.hpp"
-#include "support/stored.hpp"
 
 namespace {
 
@@ -99,25 +99,7 @@ TEST(FewRows, BatchItemsHeadsAndRowsDoNotKnowOfEachOther) {
 
 TEST(FewRows, LayoutsChangeNothing) {
   for_each_type([]<class T>(T) {
-    for (index_t dim : {3, 24, 64}) {
-      const index_t b = 2, h = 6, hk = 2, rows = 2, keys = 1100;
-      const auto q = random_tensor<T>({b, h, rows, dim}, 12), k = random_tensor<T>({b, hk, keys, dim}, 13),
-                 v = random_tensor<T>({b, hk, keys, dim}, 14);
-      const auto contiguous = attend(q, k, v, causal{});
-      const auto in = [](tensor<T, 4> const& from, layout kind) {
-        stored<T> to({from.extent(0), from.extent(1), from.extent(2), from.extent(3)}, kind);
-        to.fill([&](index_t i, index_t j, index_t s, index_t d) { return from(i, j, s, d); });
-        return to;
-      };
-      for (layout kind : output_layouts) {
-        const auto sq = in(q, kind), sk = in(k, kind), sv = in(v, kind);
-        stored<T> out({b, h, rows, dim}, kind);
-        attention(sq.view(), sk.view(), sv.view(), out.view(), causal{});
-        EXPECT_TRUE(same_bits(contiguous.out.view(), out.view())) << name_of(kind);
-        attention(sq.view(), k, sv.view(), out.view(), causal{}, {.threads = 2});
-        EXPECT_TRUE(same_bits(contiguous.out.view(), out.view())) << name_of(kind);
-      }
-    }
+    for (const index_t dim : {3, 24, 64}) expect_same_bits_in_all_layouts<T>({2, 6, 2, 2, 1100, dim});
   });
 }
 
